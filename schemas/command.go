@@ -1,0 +1,224 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// CommandKind is the last token of a command's subject.
+type CommandKind string
+
+// The commands people and programs send.
+const (
+	CommandPrompt           CommandKind = "prompt"
+	CommandSteer            CommandKind = "steer"
+	CommandFollowUp         CommandKind = "follow_up"
+	CommandAbort            CommandKind = "abort"
+	CommandContinue         CommandKind = "continue"
+	CommandClearQueue       CommandKind = "clear_queue"
+	CommandCancelInput      CommandKind = "cancel_input"
+	CommandSetModel         CommandKind = "set_model"
+	CommandSetThinkingLevel CommandKind = "set_thinking_level"
+	CommandSetTools         CommandKind = "set_tools"
+	CommandSetSystemPrompt  CommandKind = "set_system_prompt"
+	CommandSetModes         CommandKind = "set_modes"
+)
+
+// The commands of the service itself: answers of workers and due timers. They take the same way as the others so that
+// a session has one inbox and one order.
+const (
+	CommandToolResult CommandKind = "tool_result"
+	CommandTimer      CommandKind = "timer"
+)
+
+// Command is one message of a session's inbox. ID is the client's, or made from where the message is stored, so that
+// every delivery of it has the same. TraceParent carries the W3C trace context.
+type Command struct {
+	ID          string
+	Session     string
+	Source      string
+	Time        time.Time
+	TraceParent string
+	Data        CommandData
+}
+
+// CommandData is the payload of a command: a pointer to one of the types of this file.
+type CommandData interface {
+	CommandKind() CommandKind
+}
+
+// WhenBusy says what a prompt does when a run is under way.
+type WhenBusy string
+
+// The choices of [WhenBusy]; the zero value counts as [BusyQueue].
+const (
+	BusyQueue     WhenBusy = "queue"     // start a run of its own after this one
+	BusySteer     WhenBusy = "steer"     // become a steer
+	BusyFollowUp  WhenBusy = "follow_up" // become a follow-up
+	BusyInterrupt WhenBusy = "interrupt" // abort this run, then start
+	BusyReject    WhenBusy = "reject"    // be refused
+)
+
+// Input is what a prompt, steer or follow_up brings: text with images, or messages of any role.
+type Input struct {
+	Text     string   `json:"text,omitempty"`
+	Images   []Image  `json:"images,omitempty"`
+	Messages Messages `json:"messages,omitempty"`
+}
+
+// AsMessages returns the messages the input stands for: its messages, or one user message of the text and the images
+// with the given time (behaviour A2.1).
+func (in Input) AsMessages(at time.Time) Messages {
+	if len(in.Messages) > 0 {
+		return in.Messages
+	}
+	content := Contents{Text{Text: in.Text}}
+	for _, image := range in.Images {
+		content = append(content, image)
+	}
+	return Messages{&UserMessage{Content: content, Timestamp: at.UnixMilli()}}
+}
+
+// Prompt starts a run.
+type Prompt struct {
+	Input
+	WhenBusy WhenBusy `json:"whenBusy,omitempty"`
+}
+
+// Steer reaches the model before its next call; a session at rest starts a run with it.
+type Steer struct{ Input }
+
+// FollowUp reaches the model when the run would end; a session at rest starts a run with it.
+type FollowUp struct{ Input }
+
+// Abort ends the run under way. ClearQueue also withdraws everything queued.
+type Abort struct {
+	Reason     string `json:"reason,omitempty"`
+	ClearQueue bool   `json:"clearQueue,omitempty"`
+}
+
+// Continue starts a run from the transcript as it is, or from what is queued (behaviour A2.4).
+type Continue struct{}
+
+// ClearQueue withdraws what is queued: "steering", "follow_up", "prompts", or all of them when empty.
+type ClearQueue struct {
+	Queue string `json:"queue,omitempty"`
+}
+
+// CancelInput withdraws one queued input by its command's id.
+type CancelInput struct {
+	InputID string `json:"inputId"`
+}
+
+// SetModel chooses the model from the next run on.
+type SetModel struct {
+	Model ModelRef `json:"model"`
+}
+
+// SetThinkingLevel chooses the thinking level from the next run on.
+type SetThinkingLevel struct {
+	ThinkingLevel ThinkingLevel `json:"thinkingLevel"`
+}
+
+// SetTools chooses the session's tools by name from the next run on. Null means every tool announced, an empty list none.
+type SetTools struct {
+	Tools []string `json:"tools"`
+}
+
+// SetSystemPrompt chooses the system prompt from the next run on.
+type SetSystemPrompt struct {
+	SystemPrompt string `json:"systemPrompt"`
+}
+
+// SetModes chooses how queues are drained, from the next poll on, and how tools are executed, from the next run on. An
+// empty member is left as it is.
+type SetModes struct {
+	SteeringMode  QueueMode     `json:"steeringMode,omitempty"`
+	FollowUpMode  QueueMode     `json:"followUpMode,omitempty"`
+	ToolExecution ExecutionMode `json:"toolExecution,omitempty"`
+}
+
+// Timer says that a moment has come that the log asked to be told of. RunID is the run it belongs to; a timer of
+// another run is late and changes nothing.
+type Timer struct {
+	Name  string `json:"name"`
+	RunID string `json:"runId,omitempty"`
+	Call  string `json:"call,omitempty"`
+}
+
+// TimerRunDeadline is the name of the timer that ends a run with [TimeoutRun].
+const TimerRunDeadline = "run_deadline"
+
+// CommandKind returns "prompt".
+func (*Prompt) CommandKind() CommandKind { return CommandPrompt }
+
+// CommandKind returns "steer".
+func (*Steer) CommandKind() CommandKind { return CommandSteer }
+
+// CommandKind returns "follow_up".
+func (*FollowUp) CommandKind() CommandKind { return CommandFollowUp }
+
+// CommandKind returns "abort".
+func (*Abort) CommandKind() CommandKind { return CommandAbort }
+
+// CommandKind returns "continue".
+func (*Continue) CommandKind() CommandKind { return CommandContinue }
+
+// CommandKind returns "clear_queue".
+func (*ClearQueue) CommandKind() CommandKind { return CommandClearQueue }
+
+// CommandKind returns "cancel_input".
+func (*CancelInput) CommandKind() CommandKind { return CommandCancelInput }
+
+// CommandKind returns "set_model".
+func (*SetModel) CommandKind() CommandKind { return CommandSetModel }
+
+// CommandKind returns "set_thinking_level".
+func (*SetThinkingLevel) CommandKind() CommandKind { return CommandSetThinkingLevel }
+
+// CommandKind returns "set_tools".
+func (*SetTools) CommandKind() CommandKind { return CommandSetTools }
+
+// CommandKind returns "set_system_prompt".
+func (*SetSystemPrompt) CommandKind() CommandKind { return CommandSetSystemPrompt }
+
+// CommandKind returns "set_modes".
+func (*SetModes) CommandKind() CommandKind { return CommandSetModes }
+
+// CommandKind returns "tool_result".
+func (*ToolResponse) CommandKind() CommandKind { return CommandToolResult }
+
+// CommandKind returns "timer".
+func (*Timer) CommandKind() CommandKind { return CommandTimer }
+
+// commandTypes makes an empty payload of each kind.
+var commandTypes = map[CommandKind]func() CommandData{
+	CommandPrompt:           func() CommandData { return new(Prompt) },
+	CommandSteer:            func() CommandData { return new(Steer) },
+	CommandFollowUp:         func() CommandData { return new(FollowUp) },
+	CommandAbort:            func() CommandData { return new(Abort) },
+	CommandContinue:         func() CommandData { return new(Continue) },
+	CommandClearQueue:       func() CommandData { return new(ClearQueue) },
+	CommandCancelInput:      func() CommandData { return new(CancelInput) },
+	CommandSetModel:         func() CommandData { return new(SetModel) },
+	CommandSetThinkingLevel: func() CommandData { return new(SetThinkingLevel) },
+	CommandSetTools:         func() CommandData { return new(SetTools) },
+	CommandSetSystemPrompt:  func() CommandData { return new(SetSystemPrompt) },
+	CommandSetModes:         func() CommandData { return new(SetModes) },
+	CommandToolResult:       func() CommandData { return new(ToolResponse) },
+	CommandTimer:            func() CommandData { return new(Timer) },
+}
+
+// KnownCommand reports whether kind is one of this package's.
+func KnownCommand(kind CommandKind) bool { return commandTypes[kind] != nil }
+
+// DecodeCommandData reads the payload of a command that has been validated already (see [ValidateCommand]). An unknown kind gives an
+// [UnknownTypeError].
+func DecodeCommandData(kind CommandKind, data []byte) (CommandData, error) {
+	make := commandTypes[kind]
+	if make == nil {
+		return nil, &UnknownTypeError{What: "command", Type: string(kind)}
+	}
+	v := make()
+	return v, json.Unmarshal(data, v)
+}

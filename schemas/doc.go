@@ -1,0 +1,12 @@
+// Package schemas is the vocabulary and the wire contract of loopbus: messages, events, commands, tool calls and
+// updates as Go types, the grammar of their subjects, and the header names and version of their CloudEvents.
+//
+// Everything that crosses a process boundary is declared here and nowhere else, so a program in another language needs
+// nothing but this package's JSON Schemas (folder jsonschema) and docs/protocol.md.
+//
+// Values are plain data. A value handed to another package belongs to its receiver; slices and raw JSON in it are
+// shared, never copied, and must not be changed by anybody afterwards. Nothing here is safe for concurrent mutation,
+// everything is safe for concurrent reading.
+//
+// Readers ignore members they do not know and refuse types they do not know (see [UnknownTypeError]).
+package schemas

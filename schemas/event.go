@@ -1,0 +1,109 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// EventType names what has happened.
+type EventType string
+
+// The ten events of the agent (behaviour A3.1). The two updates are live only and never in the log.
+const (
+	EventAgentStart          EventType = "agent_start"
+	EventAgentEnd            EventType = "agent_end"
+	EventTurnStart           EventType = "turn_start"
+	EventTurnEnd             EventType = "turn_end"
+	EventMessageStart        EventType = "message_start"
+	EventMessageUpdate       EventType = "message_update"
+	EventMessageEnd          EventType = "message_end"
+	EventToolExecutionStart  EventType = "tool_execution_start"
+	EventToolExecutionUpdate EventType = "tool_execution_update"
+	EventToolExecutionEnd    EventType = "tool_execution_end"
+)
+
+// The events of the service.
+const (
+	EventCommandAccepted    EventType = "command_accepted"
+	EventCommandApplied     EventType = "command_applied"
+	EventCommandRejected    EventType = "command_rejected"
+	EventCommandSuperseded  EventType = "command_superseded"
+	EventCommandWithdrawn   EventType = "command_withdrawn"
+	EventRunResumed         EventType = "run_resumed"
+	EventQueueUpdate        EventType = "queue_update"
+	EventHookDecision       EventType = "hook_decision"
+	EventTranscriptReplaced EventType = "transcript_replaced"
+	EventError              EventType = "error"
+)
+
+// Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command it goes back to,
+// CorrelationID the command that began the run. PrevHash is the hash of the event before it, as stored, and empty for
+// the first. Source is the URI of the runner that wrote it.
+type Event struct {
+	Session       string
+	Seq           uint64
+	Time          time.Time
+	Source        string
+	RunID         string
+	TurnID        string
+	CorrelationID string
+	CausationID   string
+	TraceParent   string
+	PrevHash      string
+	Data          EventData
+}
+
+// EventData is the payload of an event: a pointer to one of the types of event_agent.go and event_service.go.
+type EventData interface {
+	EventType() EventType
+}
+
+// Type returns the type of the event's payload.
+func (e Event) Type() EventType { return e.Data.EventType() }
+
+// ID is <session>/<seq>, the id of the CloudEvent.
+func (e Event) ID() string { return fmt.Sprintf("%s/%d", e.Session, e.Seq) }
+
+var eventTypes = map[EventType]func() EventData{
+	EventAgentStart:         func() EventData { return new(AgentStart) },
+	EventAgentEnd:           func() EventData { return new(AgentEnd) },
+	EventTurnStart:          func() EventData { return new(TurnStart) },
+	EventTurnEnd:            func() EventData { return new(TurnEnd) },
+	EventMessageStart:       func() EventData { return new(MessageStart) },
+	EventMessageEnd:         func() EventData { return new(MessageEnd) },
+	EventToolExecutionStart: func() EventData { return new(ToolExecutionStart) },
+	EventToolExecutionEnd:   func() EventData { return new(ToolExecutionEnd) },
+	EventCommandAccepted:    func() EventData { return new(CommandAccepted) },
+	EventCommandApplied:     func() EventData { return new(CommandApplied) },
+	EventCommandRejected:    func() EventData { return new(CommandRejected) },
+	EventCommandSuperseded:  func() EventData { return new(CommandSuperseded) },
+	EventCommandWithdrawn:   func() EventData { return new(CommandWithdrawn) },
+	EventRunResumed:         func() EventData { return new(RunResumed) },
+	EventQueueUpdate:        func() EventData { return new(QueueUpdate) },
+	EventHookDecision:       func() EventData { return new(HookDecision) },
+	EventTranscriptReplaced: func() EventData { return new(TranscriptReplaced) },
+	EventError:              func() EventData { return new(ErrorEvent) },
+}
+
+// DurableEventTypes lists the types a log may hold, in no order.
+func DurableEventTypes() []EventType {
+	types := make([]EventType, 0, len(eventTypes))
+	for t := range eventTypes {
+		types = append(types, t)
+	}
+	return types
+}
+
+// DecodeEventData reads the payload of an event of the given type. An unknown type gives an [UnknownTypeError].
+func DecodeEventData(t EventType, data []byte) (EventData, error) {
+	make := eventTypes[t]
+	if make == nil {
+		return nil, &UnknownTypeError{What: "event", Type: string(t)}
+	}
+	v := make()
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,140 @@
+package schemas
+
+import "encoding/json"
+
+// RunConfig is what a run is driven with, fixed when it starts (behaviour A1.11, finding 709).
+type RunConfig struct {
+	Model         ModelRef         `json:"model"`
+	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"`
+	SystemPrompt  string           `json:"systemPrompt,omitempty"`
+	Tools         []ToolDefinition `json:"tools,omitempty"`
+	ToolExecution ExecutionMode    `json:"toolExecution,omitempty"`
+	Limits        Limits           `json:"limits,omitzero"`
+}
+
+// Limits end a run; zero is off. MaxCost is in US dollars. The wall clock counts from agent_start.
+type Limits struct {
+	MaxTurns     int     `json:"maxTurns,omitempty"`
+	MaxTokens    int64   `json:"maxTokens,omitempty"`
+	MaxCost      float64 `json:"maxCost,omitempty"`
+	RunTimeoutMs int64   `json:"runTimeoutMs,omitempty"`
+}
+
+// TerminationReason says why a run ended.
+type TerminationReason string
+
+// The termination reasons (DESIGN section 3).
+const (
+	EndNoToolCalls   TerminationReason = "no_tool_calls"
+	EndTerminate     TerminationReason = "terminate"
+	EndStopRequested TerminationReason = "stop_requested"
+	EndMaxTurns      TerminationReason = "max_turns"
+	EndBudget        TerminationReason = "budget"
+	TimeoutRun       TerminationReason = "timeout_48h"
+	TimeoutIdle      TerminationReason = "idle_timeout_120s"
+	EndAbort         TerminationReason = "abort_signal"
+	EndError         TerminationReason = "error"
+)
+
+// Normal reports whether the run ended of its own accord.
+func (r TerminationReason) Normal() bool {
+	return r == EndNoToolCalls || r == EndTerminate || r == EndStopRequested
+}
+
+// AgentStart begins a run. Config is present where it differs from the run before; absent it is the same, so that a
+// log does not repeat prompts and tool schemas. Inputs are the ids of the commands whose messages the first turn
+// brings, in order; it is empty for continue. SkipSteering says that the first poll of the steering queue is left out,
+// because the inputs came from there (behaviour A2.4).
+type AgentStart struct {
+	Config       *RunConfig `json:"config,omitempty"`
+	Inputs       []string   `json:"inputs,omitempty"`
+	SkipSteering bool       `json:"skipSteering,omitempty"`
+}
+
+// AgentEnd ends a run. Messages are the ids of what the run added to the transcript. DurationMs counts from agent_start.
+type AgentEnd struct {
+	Messages          []string          `json:"messages"`
+	TerminationReason TerminationReason `json:"terminationReason"`
+	ErrorMessage      string            `json:"errorMessage,omitempty"`
+	Turns             int               `json:"turns"`
+	Usage             Usage             `json:"usage"`
+	DurationMs        int64             `json:"durationMs"`
+}
+
+// TurnStart begins a turn. TurnIndex counts from 0 within the run.
+type TurnStart struct {
+	TurnIndex int `json:"turnIndex"`
+}
+
+// TurnEnd ends a turn: the ids of its reply and of the results of its tool calls, in the order of the calls.
+type TurnEnd struct {
+	MessageID   string   `json:"messageId"`
+	ToolResults []string `json:"toolResults"`
+}
+
+// MessageStart announces a message. Content comes with its message_end; for a reply, API, Provider and Model say who
+// speaks, for a tool result ToolCallID and ToolName say what is answered.
+type MessageStart struct {
+	MessageID  string `json:"messageId"`
+	Role       Role   `json:"role"`
+	API        string `json:"api,omitempty"`
+	Provider   string `json:"provider,omitempty"`
+	Model      string `json:"model,omitempty"`
+	ToolCallID string `json:"toolCallId,omitempty"`
+	ToolName   string `json:"toolName,omitempty"`
+}
+
+// MessageEnd is a message with all its content. Interrupted closes a reply whose runner died or failed in the middle:
+// it is not part of the transcript. Failure marks the reply that stands for a failed run; agent_end then names nothing
+// else. TerminationReason says what cut the reply off, where that is not its stop reason.
+type MessageEnd struct {
+	MessageID         string            `json:"messageId"`
+	Message           AnyMessage        `json:"message"`
+	Interrupted       bool              `json:"interrupted,omitempty"`
+	Failure           bool              `json:"failure,omitempty"`
+	TerminationReason TerminationReason `json:"terminationReason,omitempty"`
+	DurationMs        int64             `json:"durationMs,omitempty"`
+}
+
+// ToolExecutionStart says that a call is being taken up. Args are the raw ones, as the model gave them. The sequence of
+// this event makes the call's key (see [NewCallKey]).
+type ToolExecutionStart struct {
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Args       json.RawMessage `json:"args"`
+}
+
+// ToolExecutionEnd is a call's one result, after all hooks.
+type ToolExecutionEnd struct {
+	ToolCallID string     `json:"toolCallId"`
+	ToolName   string     `json:"toolName"`
+	Call       CallKey    `json:"call"`
+	Result     ToolResult `json:"result"`
+	IsError    bool       `json:"isError"`
+	DurationMs int64      `json:"durationMs,omitempty"`
+	Worker     string     `json:"worker,omitempty"`
+}
+
+// EventType returns "agent_start".
+func (*AgentStart) EventType() EventType { return EventAgentStart }
+
+// EventType returns "agent_end".
+func (*AgentEnd) EventType() EventType { return EventAgentEnd }
+
+// EventType returns "turn_start".
+func (*TurnStart) EventType() EventType { return EventTurnStart }
+
+// EventType returns "turn_end".
+func (*TurnEnd) EventType() EventType { return EventTurnEnd }
+
+// EventType returns "message_start".
+func (*MessageStart) EventType() EventType { return EventMessageStart }
+
+// EventType returns "message_end".
+func (*MessageEnd) EventType() EventType { return EventMessageEnd }
+
+// EventType returns "tool_execution_start".
+func (*ToolExecutionStart) EventType() EventType { return EventToolExecutionStart }
+
+// EventType returns "tool_execution_end".
+func (*ToolExecutionEnd) EventType() EventType { return EventToolExecutionEnd }

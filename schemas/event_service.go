@@ -1,0 +1,141 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// CommandAccepted says that a command is in the log and will have an outcome. Data is its payload: what waits in a
+// queue waits here. The command's id is CommandID, which is also the event's causation id.
+type CommandAccepted struct {
+	CommandID string          `json:"commandId"`
+	Kind      CommandKind     `json:"kind"`
+	Source    string          `json:"source,omitempty"`
+	Time      *time.Time      `json:"time,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+}
+
+// CommandApplied says that a command has had its effect. RunID and TurnID of the event say where; MessageIDs are the
+// messages it became.
+type CommandApplied struct {
+	CommandID  string      `json:"commandId"`
+	Kind       CommandKind `json:"kind"`
+	MessageIDs []string    `json:"messageIds,omitempty"`
+}
+
+// CommandRejected says that a command was refused and changed nothing. Code is stable, Reason is for people. Stream
+// and StreamSeq say where the dead letter came from, where there is one.
+type CommandRejected struct {
+	CommandID string      `json:"commandId"`
+	Kind      CommandKind `json:"kind"`
+	Code      string      `json:"code"`
+	Reason    string      `json:"reason"`
+	StreamSeq uint64      `json:"streamSeq,omitempty"`
+}
+
+// Codes of [CommandRejected].
+const (
+	RejectInvalid    = "invalid"     // malformed, of a wrong type, not matching its schema
+	RejectUnknown    = "unknown"     // an unknown kind
+	RejectTooLarge   = "too_large"   // an oversized payload
+	RejectBusy       = "busy"        // a run is under way
+	RejectNoRun      = "no_run"      // nothing to abort
+	RejectNotFound   = "not_found"   // cancel_input: no such input
+	RejectConsumed   = "consumed"    // cancel_input: already in the transcript
+	RejectState      = "state"       // cannot be done in this state, such as continue from an assistant message
+	RejectNoTool     = "no_tool"     // set_tools names a tool that nobody announces
+	RejectNoModel    = "no_model"    // set_model names a model that nobody serves
+	RejectStale      = "stale"       // a result or timer of something that is settled
+	RejectQueueFull  = "queue_full"  // more is queued than a session may hold
+	RejectDelivery   = "delivery"    // given up after too many deliveries
+	RejectPermission = "permission"  // not allowed
+	RejectInternal   = "internal"    // a fault of ours
+	RejectNotPlain   = "not_plain"   // plain text where only JSON will do
+	RejectCloudEvent = "cloud_event" // a CloudEvent with a missing or wrong attribute
+)
+
+// CommandSuperseded says that a queued command will not take effect because another took its place.
+type CommandSuperseded struct {
+	CommandID string      `json:"commandId"`
+	Kind      CommandKind `json:"kind"`
+	By        string      `json:"by"`
+}
+
+// CommandWithdrawn says that a queued command was taken back by the command By before it took effect.
+type CommandWithdrawn struct {
+	CommandID string      `json:"commandId"`
+	Kind      CommandKind `json:"kind"`
+	By        string      `json:"by"`
+}
+
+// RunResumed says that another process, or the same one after a fault, goes on with a run. From is the last sequence
+// it found; MessageID is the reply that was being streamed and is closed as interrupted, if any.
+type RunResumed struct {
+	From      uint64 `json:"from"`
+	Reason    string `json:"reason"`
+	MessageID string `json:"messageId,omitempty"`
+}
+
+// QueueUpdate says what is queued, by command id, after a poll took Taken out of a queue. The messages of Taken follow.
+type QueueUpdate struct {
+	Steering []string `json:"steering"`
+	FollowUp []string `json:"followUp"`
+	Prompts  []string `json:"prompts,omitempty"`
+	Taken    []string `json:"taken,omitempty"`
+}
+
+// HookDecision records what a hook decided, so that replay and recovery do not ask again. Args are the arguments as the
+// hook left them, where it changed them.
+type HookDecision struct {
+	Hook       string          `json:"hook"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Call       CallKey         `json:"call,omitempty"`
+	Block      bool            `json:"block,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Args       json.RawMessage `json:"args,omitempty"`
+	By         string          `json:"by,omitempty"`
+}
+
+// TranscriptReplaced says that the transcript was set from outside: the in-memory Agent's reset and assignment.
+// ClearQueues also empties the queues and forgets the last error.
+type TranscriptReplaced struct {
+	Messages    Messages `json:"messages"`
+	ClearQueues bool     `json:"clearQueues,omitempty"`
+}
+
+// ErrorEvent says that something went wrong outside a reply or a tool. Recoverable says whether the run goes on.
+type ErrorEvent struct {
+	Code        string `json:"code"`
+	Message     string `json:"message"`
+	Recoverable bool   `json:"recoverable"`
+}
+
+// EventType returns "command_accepted".
+func (*CommandAccepted) EventType() EventType { return EventCommandAccepted }
+
+// EventType returns "command_applied".
+func (*CommandApplied) EventType() EventType { return EventCommandApplied }
+
+// EventType returns "command_rejected".
+func (*CommandRejected) EventType() EventType { return EventCommandRejected }
+
+// EventType returns "command_superseded".
+func (*CommandSuperseded) EventType() EventType { return EventCommandSuperseded }
+
+// EventType returns "command_withdrawn".
+func (*CommandWithdrawn) EventType() EventType { return EventCommandWithdrawn }
+
+// EventType returns "run_resumed".
+func (*RunResumed) EventType() EventType { return EventRunResumed }
+
+// EventType returns "queue_update".
+func (*QueueUpdate) EventType() EventType { return EventQueueUpdate }
+
+// EventType returns "hook_decision".
+func (*HookDecision) EventType() EventType { return EventHookDecision }
+
+// EventType returns "transcript_replaced".
+func (*TranscriptReplaced) EventType() EventType { return EventTranscriptReplaced }
+
+// EventType returns "error".
+func (*ErrorEvent) EventType() EventType { return EventError }

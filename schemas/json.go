@@ -1,0 +1,57 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// UnknownTypeError says that a reader met a type it does not know. It is a refusal, not a damage: a newer writer may
+// have written it.
+type UnknownTypeError struct {
+	What string // what was read: "content", "event", "command", ...
+	Type string // the type found
+}
+
+// Error names what was read and the type found.
+func (e *UnknownTypeError) Error() string {
+	return fmt.Sprintf("schemas: unknown %s type %q", e.What, e.Type)
+}
+
+func decodeAs[T any](raw []byte) (T, error) {
+	var v T
+	err := json.Unmarshal(raw, &v)
+	return v, err
+}
+
+// marshalPlain is json.Marshal without the escaping of <, > and &: content is read by people and models, not browsers.
+func marshalPlain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// marshalTyped writes v, which must encode as an object, with one more string member in front.
+func marshalTyped(key, value string, v any) ([]byte, error) {
+	body, err := marshalPlain(v)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(body)+len(key)+len(value)+8)
+	out = append(out, '{', '"')
+	out = append(out, key...)
+	out = append(out, '"', ':', '"')
+	out = append(out, value...) // our own constants: nothing to escape
+	out = append(out, '"')
+	if len(body) > 2 {
+		out = append(out, ',')
+	}
+	return append(out, body[1:]...), nil
+}
+
+// Marshal encodes a value of this package as it goes over the wire: without HTML escaping.
+func Marshal(v any) ([]byte, error) { return marshalPlain(v) }

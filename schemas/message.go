@@ -1,0 +1,187 @@
+package schemas
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Role says who speaks. Any role but the three below is a custom one: it lives in the transcript and is dropped before
+// the model unless convertToLlm maps it (behaviour A6.3).
+type Role string
+
+// The roles a model knows.
+const (
+	RoleUser       Role = "user"
+	RoleAssistant  Role = "assistant"
+	RoleToolResult Role = "toolResult"
+)
+
+// StopReason says why a reply ended.
+type StopReason string
+
+// The stop reasons of pi.
+const (
+	StopStop    StopReason = "stop"
+	StopLength  StopReason = "length"
+	StopToolUse StopReason = "toolUse"
+	StopError   StopReason = "error"
+	StopAborted StopReason = "aborted"
+)
+
+// Message is one entry of a transcript: [UserMessage], [AssistantMessage], [ToolResultMessage] or [CustomMessage].
+type Message interface {
+	MessageRole() Role
+}
+
+// UserMessage is what a person, or a program in their place, says. Timestamp is Unix milliseconds.
+type UserMessage struct {
+	Content   Contents `json:"content"`
+	Timestamp int64    `json:"timestamp,omitempty"`
+}
+
+// AssistantMessage is a model's reply. API, Provider and Model name who gave it. Timestamp is Unix milliseconds.
+type AssistantMessage struct {
+	Content       Contents   `json:"content"`
+	API           string     `json:"api,omitempty"`
+	Provider      string     `json:"provider,omitempty"`
+	Model         string     `json:"model,omitempty"`
+	ResponseModel string     `json:"responseModel,omitempty"`
+	ResponseID    string     `json:"responseId,omitempty"`
+	Usage         Usage      `json:"usage"`
+	StopReason    StopReason `json:"stopReason"`
+	ErrorMessage  string     `json:"errorMessage,omitempty"`
+	Timestamp     int64      `json:"timestamp,omitempty"`
+}
+
+// Failed reports whether the reply ended the run: stop reason error or aborted (behaviour A1.5).
+func (m *AssistantMessage) Failed() bool {
+	return m.StopReason == StopError || m.StopReason == StopAborted
+}
+
+// ToolResultMessage is what a tool answered. Details is any JSON, kept byte for byte. Timestamp is Unix milliseconds.
+type ToolResultMessage struct {
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Content    Contents        `json:"content"`
+	Details    json.RawMessage `json:"details,omitempty"`
+	IsError    bool            `json:"isError"`
+	Timestamp  int64           `json:"timestamp,omitempty"`
+}
+
+// CustomMessage has a role of the application's own. Raw is the whole message as JSON, its role included.
+type CustomMessage struct {
+	Role Role
+	Raw  json.RawMessage
+}
+
+// MessageRole returns "user".
+func (*UserMessage) MessageRole() Role { return RoleUser }
+
+// MessageRole returns "assistant".
+func (*AssistantMessage) MessageRole() Role { return RoleAssistant }
+
+// MessageRole returns "toolResult".
+func (*ToolResultMessage) MessageRole() Role { return RoleToolResult }
+
+// MessageRole returns the custom role.
+func (m *CustomMessage) MessageRole() Role { return m.Role }
+
+// MarshalJSON writes the message with its role member first.
+func (m *UserMessage) MarshalJSON() ([]byte, error) {
+	type plain UserMessage
+	return marshalTyped("role", string(RoleUser), (*plain)(m))
+}
+
+// MarshalJSON writes the message with its role member first.
+func (m *AssistantMessage) MarshalJSON() ([]byte, error) {
+	type plain AssistantMessage
+	return marshalTyped("role", string(RoleAssistant), (*plain)(m))
+}
+
+// MarshalJSON writes the message with its role member first.
+func (m *ToolResultMessage) MarshalJSON() ([]byte, error) {
+	type plain ToolResultMessage
+	return marshalTyped("role", string(RoleToolResult), (*plain)(m))
+}
+
+// MarshalJSON writes the message as it was read.
+func (m *CustomMessage) MarshalJSON() ([]byte, error) { return m.Raw, nil }
+
+// DecodeMessage reads one message of any role. The content of a user message may be a plain string.
+func DecodeMessage(raw []byte) (Message, error) {
+	var head struct {
+		Role Role `json:"role"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, err
+	}
+	var m Message
+	switch head.Role {
+	case "":
+		return nil, errors.New("schemas: message without role")
+	case RoleUser:
+		m = new(UserMessage)
+	case RoleAssistant:
+		m = new(AssistantMessage)
+	case RoleToolResult:
+		m = new(ToolResultMessage)
+	default:
+		return &CustomMessage{Role: head.Role, Raw: append(json.RawMessage(nil), raw...)}, nil
+	}
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("%s message: %w", head.Role, err)
+	}
+	return m, nil
+}
+
+// Messages is a list of messages that decodes from JSON. A nil list encodes as [].
+type Messages []Message
+
+// MarshalJSON never writes null.
+func (ms Messages) MarshalJSON() ([]byte, error) {
+	if ms == nil {
+		return []byte("[]"), nil
+	}
+	return marshalPlain([]Message(ms))
+}
+
+// UnmarshalJSON reads a list of messages of any roles.
+func (ms *Messages) UnmarshalJSON(data []byte) error {
+	var raws []json.RawMessage
+	if err := json.Unmarshal(data, &raws); err != nil {
+		return err
+	}
+	list := make(Messages, 0, len(raws))
+	for i, raw := range raws {
+		m, err := DecodeMessage(raw)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		list = append(list, m)
+	}
+	*ms = list
+	return nil
+}
+
+// AnyMessage is a single [Message] as a member of another value.
+type AnyMessage struct{ Message }
+
+// MarshalJSON writes the message; without one, null.
+func (m AnyMessage) MarshalJSON() ([]byte, error) {
+	if m.Message == nil {
+		return []byte("null"), nil
+	}
+	return marshalPlain(m.Message)
+}
+
+// UnmarshalJSON reads a message of any role, or null.
+func (m *AnyMessage) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		m.Message = nil
+		return nil
+	}
+	msg, err := DecodeMessage(data)
+	m.Message = msg
+	return err
+}

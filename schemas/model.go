@@ -1,0 +1,140 @@
+package schemas
+
+import "encoding/json"
+
+// ModelRef names a model: the API it speaks, who provides it, and its id there.
+type ModelRef struct {
+	API      string `json:"api,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	ID       string `json:"id"`
+}
+
+// String returns provider/id, or the id where no provider is known.
+func (m ModelRef) String() string {
+	if m.Provider == "" {
+		return m.ID
+	}
+	return m.Provider + "/" + m.ID
+}
+
+// ThinkingLevel says how much a model reasons before it answers.
+type ThinkingLevel string
+
+// The thinking levels of pi. The zero value counts as [ThinkingOff].
+const (
+	ThinkingOff     ThinkingLevel = "off"
+	ThinkingMinimal ThinkingLevel = "minimal"
+	ThinkingLow     ThinkingLevel = "low"
+	ThinkingMedium  ThinkingLevel = "medium"
+	ThinkingHigh    ThinkingLevel = "high"
+	ThinkingXHigh   ThinkingLevel = "xhigh"
+)
+
+// QueueMode says how much of a queue one poll takes.
+type QueueMode string
+
+// The queue modes. The zero value counts as [QueueOneAtATime].
+const (
+	QueueOneAtATime QueueMode = "one-at-a-time"
+	QueueAll        QueueMode = "all"
+)
+
+// ModelRequest is one call of a model: what the run's settings and the transcript come to. APIKey is resolved for each
+// request and is never encoded.
+type ModelRequest struct {
+	Model         ModelRef         `json:"model"`
+	SystemPrompt  string           `json:"systemPrompt,omitempty"`
+	Messages      Messages         `json:"messages"`
+	Tools         []ToolDefinition `json:"tools,omitempty"`
+	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"` // empty for off
+	SessionID     string           `json:"sessionId,omitempty"`
+	APIKey        string           `json:"-"`
+}
+
+// StreamEventType names an event of a model's stream.
+type StreamEventType string
+
+// The twelve stream events of pi (behaviour A7.4).
+const (
+	StreamStart         StreamEventType = "start"
+	StreamTextStart     StreamEventType = "text_start"
+	StreamTextDelta     StreamEventType = "text_delta"
+	StreamTextEnd       StreamEventType = "text_end"
+	StreamThinkingStart StreamEventType = "thinking_start"
+	StreamThinkingDelta StreamEventType = "thinking_delta"
+	StreamThinkingEnd   StreamEventType = "thinking_end"
+	StreamToolCallStart StreamEventType = "toolcall_start"
+	StreamToolCallDelta StreamEventType = "toolcall_delta"
+	StreamToolCallEnd   StreamEventType = "toolcall_end"
+	StreamDone          StreamEventType = "done"
+	StreamError         StreamEventType = "error"
+)
+
+// StreamEvent is what a model says, piece by piece. A stream is start, any number of *_start, *_delta and *_end, and
+// one done or error, which carries the whole Message; what follows is ignored. Deltas never carry what came before
+// them. Message of start is the reply's identity, without content.
+type StreamEvent struct {
+	Type         StreamEventType
+	ContentIndex int
+	Delta        string
+	Content      string    // *_end of text and thinking: the whole block
+	ToolCall     *ToolCall // toolcall_end: the whole call; toolcall_start: its id and name where known
+	Reason       StopReason
+	Message      *AssistantMessage // start, done, error; not encoded
+}
+
+// Terminal reports whether nothing of interest follows.
+func (e StreamEvent) Terminal() bool { return e.Type == StreamDone || e.Type == StreamError }
+
+type streamEventJSON struct {
+	Type         StreamEventType `json:"type"`
+	ContentIndex *int            `json:"contentIndex,omitempty"`
+	Delta        *string         `json:"delta,omitempty"`
+	Content      *string         `json:"content,omitempty"`
+	ToolCall     *ToolCall       `json:"toolCall,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	ToolName     string          `json:"toolName,omitempty"`
+	Reason       StopReason      `json:"reason,omitempty"`
+}
+
+// MarshalJSON writes the members that the event's type has, as pi's wire form does.
+func (e StreamEvent) MarshalJSON() ([]byte, error) {
+	out := streamEventJSON{Type: e.Type, ContentIndex: &e.ContentIndex}
+	switch e.Type {
+	case StreamTextDelta, StreamThinkingDelta, StreamToolCallDelta:
+		out.Delta = &e.Delta
+	case StreamTextEnd, StreamThinkingEnd:
+		out.Content = &e.Content
+	case StreamToolCallEnd:
+		out.ToolCall = e.ToolCall
+	case StreamToolCallStart:
+		if e.ToolCall != nil {
+			out.ID, out.ToolName = e.ToolCall.ID, e.ToolCall.Name
+		}
+	case StreamStart, StreamDone, StreamError:
+		out.ContentIndex, out.Reason = nil, e.Reason
+	}
+	return marshalPlain(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *StreamEvent) UnmarshalJSON(data []byte) error {
+	var in streamEventJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*e = StreamEvent{Type: in.Type, ToolCall: in.ToolCall, Reason: in.Reason}
+	if in.ContentIndex != nil {
+		e.ContentIndex = *in.ContentIndex
+	}
+	if in.Delta != nil {
+		e.Delta = *in.Delta
+	}
+	if in.Content != nil {
+		e.Content = *in.Content
+	}
+	if in.ID != "" || in.ToolName != "" {
+		e.ToolCall = &ToolCall{ID: in.ID, Name: in.ToolName}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package schemas
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// DefaultPrefix is the first token of every subject unless a deployment chooses another.
+const DefaultPrefix = "agent"
+
+// Names of the streams and buckets.
+const (
+	StreamCommands = "AGENT_CMD"
+	StreamEvents   = "AGENT_EVT"
+	StreamUpdates  = "AGENT_UPD"
+	StreamTools    = "AGENT_TOOL"
+	StreamDead     = "AGENT_DEAD"
+
+	BucketTools     = "agent_tools"
+	BucketRunners   = "agent_runners"
+	BucketSnapshots = "agent_snapshots"
+	BucketProfiles  = "agent_profiles"
+	BucketBlobs     = "agent_blobs"
+)
+
+// ErrSubject is wrapped by every error about a subject or a token of one.
+var ErrSubject = errors.New("illegal subject")
+
+var (
+	tokenRE  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	prefixRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$`)
+)
+
+// CheckSession returns nil if id is a legal session id, that is a single subject token of at most 64 characters out of
+// A-Z a-z 0-9 _ and -; otherwise an error wrapping [ErrSubject].
+func CheckSession(id string) error { return checkToken("session id", id) }
+
+// CheckToken is [CheckSession] for other tokens: what names the token in the error.
+func CheckToken(what, token string) error { return checkToken(what, token) }
+
+func checkToken(what, token string) error {
+	if tokenRE.MatchString(token) {
+		return nil
+	}
+	if len(token) > 80 {
+		token = token[:80] + "..."
+	}
+	return fmt.Errorf("%w: %s %q is not 1 to 64 characters of A-Z a-z 0-9 _ -", ErrSubject, what, token)
+}
+
+// Subjects builds and parses subjects below one prefix. The zero value uses [DefaultPrefix].
+type Subjects struct{ prefix string }
+
+// NewSubjects returns the grammar below prefix; an empty prefix is [DefaultPrefix]. The prefix may have up to eight
+// tokens.
+func NewSubjects(prefix string) (Subjects, error) {
+	if prefix == "" {
+		return Subjects{}, nil
+	}
+	if !prefixRE.MatchString(prefix) {
+		return Subjects{}, fmt.Errorf("%w: prefix %q is not one to eight tokens of A-Z a-z 0-9 _ -", ErrSubject, prefix)
+	}
+	return Subjects{prefix}, nil
+}
+
+// Prefix returns the prefix in use.
+func (s Subjects) Prefix() string {
+	if s.prefix == "" {
+		return DefaultPrefix
+	}
+	return s.prefix
+}
+
+// Command is where commands of a kind for a session are published: agent.cmd.<session>.<kind>.
+func (s Subjects) Command(session string, kind CommandKind) string {
+	return s.Prefix() + ".cmd." + session + "." + string(kind)
+}
+
+// Event is a session's log: agent.evt.<session>.
+func (s Subjects) Event(session string) string { return s.Prefix() + ".evt." + session }
+
+// LiveEvent is where the server republishes a session's events: agent.live.<session>.event.
+func (s Subjects) LiveEvent(session string) string { return s.Prefix() + ".live." + session + ".event" }
+
+// LiveUpdate is where a session's updates are published: agent.live.<session>.update.
+func (s Subjects) LiveUpdate(session string) string {
+	return s.Prefix() + ".live." + session + ".update"
+}
+
+// Tool is where a call waits for a worker: agent.tool.<tool>.<session>.<call>. The call is a [CallKey], not the model's id.
+func (s Subjects) Tool(tool, session, call string) string {
+	return s.Prefix() + ".tool." + tool + "." + session + "." + call
+}
+
+// Cancel is where a running call is told to stop: agent.cancel.<session>.<call>.
+func (s Subjects) Cancel(session, call string) string {
+	return s.Prefix() + ".cancel." + session + "." + call
+}
+
+// Dead is where what could not be processed goes: agent.dead.<stream>.<session>. What has no legal session id goes to
+// the session token "_".
+func (s Subjects) Dead(stream, session string) string {
+	return s.Prefix() + ".dead." + stream + "." + session
+}
+
+// ParseCommand returns session and kind of a command's subject, as published or as stored with its partition
+// (agent.cmd.<partition>.<session>.<kind>). The kind need not be known; an illegal session id gives an error wrapping
+// [ErrSubject] together with the kind.
+func (s Subjects) ParseCommand(subject string) (session string, kind CommandKind, err error) {
+	rest, ok := strings.CutPrefix(subject, s.Prefix()+".cmd.")
+	if !ok {
+		return "", "", fmt.Errorf("%w: %q is not below %s.cmd", ErrSubject, subject, s.Prefix())
+	}
+	tokens := strings.Split(rest, ".")
+	if len(tokens) == 3 {
+		tokens = tokens[1:]
+	}
+	if len(tokens) != 2 {
+		return "", "", fmt.Errorf("%w: %q is not %s.cmd.<session>.<kind>", ErrSubject, subject, s.Prefix())
+	}
+	if err := CheckSession(tokens[0]); err != nil {
+		return "", CommandKind(tokens[1]), err
+	}
+	return tokens[0], CommandKind(tokens[1]), nil
+}
+
+// ParseEvent returns the session of a log subject.
+func (s Subjects) ParseEvent(subject string) (session string, err error) {
+	session, ok := strings.CutPrefix(subject, s.Prefix()+".evt.")
+	if !ok {
+		return "", fmt.Errorf("%w: %q is not below %s.evt", ErrSubject, subject, s.Prefix())
+	}
+	return session, CheckSession(session)
+}
+
+// ParseTool returns tool, session and call of a tool call's subject.
+func (s Subjects) ParseTool(subject string) (tool, session, call string, err error) {
+	rest, ok := strings.CutPrefix(subject, s.Prefix()+".tool.")
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) != 3 {
+		return "", "", "", fmt.Errorf("%w: %q is not %s.tool.<tool>.<session>.<call>", ErrSubject, subject, s.Prefix())
+	}
+	return tokens[0], tokens[1], tokens[2], errors.Join(CheckToken("tool", tokens[0]), CheckSession(tokens[1]),
+		CheckToken("call", tokens[2]))
+}

@@ -1,0 +1,111 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// ExecutionMode says whether tool calls of one batch may overlap.
+type ExecutionMode string
+
+// The execution modes; the zero value leaves the choice to the run's setting.
+const (
+	ExecuteParallel   ExecutionMode = "parallel"
+	ExecuteSequential ExecutionMode = "sequential"
+)
+
+// Effect is a tool's effect class: what may be done with a call whose worker died (DESIGN section 7).
+type Effect string
+
+// The effect classes. The zero value counts as [EffectUnsafe].
+const (
+	EffectReadOnly   Effect = "read_only"
+	EffectIdempotent Effect = "idempotent"
+	EffectUnsafe     Effect = "unsafe"
+)
+
+// Repeatable reports whether a call of this class may be executed again.
+func (e Effect) Repeatable() bool { return e == EffectReadOnly || e == EffectIdempotent }
+
+// ToolDefinition is what the runner, the model and people are told about a tool. Parameters is its JSON Schema; absent
+// means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. Scopes are
+// what a session must have been granted to call it.
+type ToolDefinition struct {
+	Name          string          `json:"name"`
+	Label         string          `json:"label,omitempty"`
+	Description   string          `json:"description,omitempty"`
+	Parameters    json.RawMessage `json:"parameters,omitempty"`
+	ExecutionMode ExecutionMode   `json:"executionMode,omitempty"`
+	Effect        Effect          `json:"effect,omitempty"`
+	TimeoutMs     int64           `json:"timeoutMs,omitempty"`
+	Scopes        []string        `json:"scopes,omitempty"`
+}
+
+// ToolResult is what a tool answers. Terminate asks the run to end without another model call; it does so only if
+// every result of the batch asks (behaviour A1.9). Details is any JSON, kept byte for byte.
+type ToolResult struct {
+	Content   Contents        `json:"content"`
+	Details   json.RawMessage `json:"details,omitempty"`
+	Terminate bool            `json:"terminate,omitempty"`
+}
+
+// TextResult is a result of one text block.
+func TextResult(text string) ToolResult { return ToolResult{Content: Contents{Text{Text: text}}} }
+
+// ErrorResult is the result that stands for an error: its text and empty details (behaviour A4.4).
+func ErrorResult(text string) ToolResult {
+	return ToolResult{Content: Contents{Text{Text: text}}, Details: json.RawMessage("{}")}
+}
+
+// CallKey names a tool call on the bus: "c" and the sequence of its tool_execution_start. Unlike the model's id it is
+// always a legal subject token and unique within its session.
+type CallKey string
+
+// NewCallKey returns the key of the call whose tool_execution_start has the given sequence.
+func NewCallKey(seq uint64) CallKey { return CallKey(fmt.Sprintf("c%d", seq)) }
+
+// ToolRequest is the message that asks a worker to execute a call. Its idempotency key is Session/Call, the same however
+// often it is delivered. Arguments are the validated ones. TraceParent carries the W3C trace context.
+type ToolRequest struct {
+	Session     string          `json:"session"`
+	RunID       string          `json:"runId"`
+	TurnID      string          `json:"turnId"`
+	Call        CallKey         `json:"call"`
+	ToolCallID  string          `json:"toolCallId"`
+	ToolName    string          `json:"toolName"`
+	Arguments   json.RawMessage `json:"arguments"`
+	Effect      Effect          `json:"effect,omitempty"`
+	TimeoutMs   int64           `json:"timeoutMs,omitempty"`
+	StartSeq    uint64          `json:"startSeq"`
+	TraceParent string          `json:"traceparent,omitempty"`
+}
+
+// IdempotencyKey is Session/Call: the same for every delivery of the request.
+func (r ToolRequest) IdempotencyKey() string { return r.Session + "/" + string(r.Call) }
+
+// ToolResponse is the one answer to a [ToolRequest]: the data of a tool_result command in the session's inbox.
+// DurationMs is how long the tool ran. Worker names who answers.
+type ToolResponse struct {
+	Call       CallKey    `json:"call"`
+	ToolCallID string     `json:"toolCallId"`
+	ToolName   string     `json:"toolName"`
+	Result     ToolResult `json:"result"`
+	IsError    bool       `json:"isError"`
+	DurationMs int64      `json:"durationMs,omitempty"`
+	Worker     string     `json:"worker,omitempty"`
+}
+
+// ToolAnnouncement is a worker's entry in the bucket agent_tools, under the key <tool>.<worker>. It lives as long as
+// the worker renews it.
+type ToolAnnouncement struct {
+	ToolDefinition
+	Worker string `json:"worker"`
+	Since  string `json:"since"` // RFC 3339
+}
+
+// AnnouncementKey is the key of a tool's announcement by a worker.
+func AnnouncementKey(tool, worker string) string { return tool + "." + worker }
+
+// ParseAnnouncementKey returns tool and worker of an announcement's key.
+func ParseAnnouncementKey(key string) (tool, worker string, ok bool) { return strings.Cut(key, ".") }

@@ -1,0 +1,63 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Update is a live delta. It belongs to the event with sequence Event (a message_start or tool_execution_start) and is
+// the Nth of it, from 1. It is not part of the log.
+type Update struct {
+	Session string
+	Event   uint64
+	N       uint64
+	Time    time.Time
+	Source  string
+	RunID   string
+	TurnID  string
+	Data    UpdateData
+}
+
+// ID is <session>/<event>.<n>, the id of the CloudEvent.
+func (u Update) ID() string { return fmt.Sprintf("%s/%d.%d", u.Session, u.Event, u.N) }
+
+// UpdateData is the payload of an update: a *[MessageUpdate] or *[ToolExecutionUpdate].
+type UpdateData interface {
+	EventType() EventType
+}
+
+// MessageUpdate is what a model said since the update before, oldest first. Neighbouring deltas of one block are
+// joined, so that a message's updates come to the length of the message.
+type MessageUpdate struct {
+	MessageID              string        `json:"messageId"`
+	AssistantMessageEvents []StreamEvent `json:"assistantMessageEvents"`
+}
+
+// ToolExecutionUpdate is a tool's partial result. It replaces the one before.
+type ToolExecutionUpdate struct {
+	ToolCallID    string     `json:"toolCallId"`
+	ToolName      string     `json:"toolName"`
+	Call          CallKey    `json:"call,omitempty"`
+	PartialResult ToolResult `json:"partialResult"`
+}
+
+// EventType returns "message_update".
+func (*MessageUpdate) EventType() EventType { return EventMessageUpdate }
+
+// EventType returns "tool_execution_update".
+func (*ToolExecutionUpdate) EventType() EventType { return EventToolExecutionUpdate }
+
+// DecodeUpdateData reads the payload of an update of the given type. An unknown type gives an [UnknownTypeError].
+func DecodeUpdateData(t EventType, data []byte) (UpdateData, error) {
+	var v UpdateData
+	switch t {
+	case EventMessageUpdate:
+		v = new(MessageUpdate)
+	case EventToolExecutionUpdate:
+		v = new(ToolExecutionUpdate)
+	default:
+		return nil, &UnknownTypeError{What: "update", Type: string(t)}
+	}
+	return v, json.Unmarshal(data, v)
+}

@@ -1,0 +1,35 @@
+package schemas
+
+// Usage counts the tokens of one reply, and what they cost.
+type Usage struct {
+	Input       int64 `json:"input"`
+	Output      int64 `json:"output"`
+	CacheRead   int64 `json:"cacheRead"`
+	CacheWrite  int64 `json:"cacheWrite"`
+	TotalTokens int64 `json:"totalTokens"`
+	Cost        Cost  `json:"cost"`
+}
+
+// Cost is money in US dollars, by class of token.
+type Cost struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead"`
+	CacheWrite float64 `json:"cacheWrite"`
+	Total      float64 `json:"total"`
+}
+
+// Add returns the sum of both.
+func (u Usage) Add(v Usage) Usage {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.CacheRead += v.CacheRead
+	u.CacheWrite += v.CacheWrite
+	u.TotalTokens += v.TotalTokens
+	u.Cost.Input += v.Cost.Input
+	u.Cost.Output += v.Cost.Output
+	u.Cost.CacheRead += v.Cost.CacheRead
+	u.Cost.CacheWrite += v.Cost.CacheWrite
+	u.Cost.Total += v.Cost.Total
+	return u
+}
