@@ -5,11 +5,24 @@ import (
 	"time"
 )
 
+// Queue names where an accepted input waits.
+type Queue string
+
+// The queues of a session. An input that interrupts waits in front of the prompts.
+const (
+	QueuePrompts   Queue = "prompts"
+	QueueInterrupt Queue = "interrupt"
+	QueueSteering  Queue = "steering"
+	QueueFollowUp  Queue = "follow_up"
+)
+
 // CommandAccepted says that a command is in the log and will have an outcome. Data is its payload: what waits in a
-// queue waits here. The command's id is CommandID, which is also the event's causation id.
+// queue waits here. The command's id is CommandID, which is also the event's causation id. Queue is where an input waits,
+// empty for other commands.
 type CommandAccepted struct {
 	CommandID string          `json:"commandId"`
 	Kind      CommandKind     `json:"kind"`
+	Queue     Queue           `json:"queue,omitempty"`
 	Source    string          `json:"source,omitempty"`
 	Time      *time.Time      `json:"time,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
