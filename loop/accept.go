@@ -1,0 +1,189 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// MaxQueued is how many inputs may wait in a session's queues, together.
+const MaxQueued = 1000
+
+// Texts of refusals that clients of pi know to the letter (behaviour A2.2, A2.3).
+const (
+	TextBusyPrompt   = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion."
+	TextBusyContinue = "Agent is already processing. Wait for completion before continuing."
+	TextNoMessages   = "No messages to continue from"
+	TextFromReply    = "Cannot continue from message role: assistant"
+)
+
+// Rules say where a session's commands differ between the bus and the in-memory Agent.
+type Rules struct {
+	// IdleQueues leaves a steer or follow_up that finds the session idle in its queue until the next run (behaviour
+	// A5.3). Otherwise it starts a run: on a bus the sender cannot know that the run ended a moment ago.
+	IdleQueues bool
+}
+
+// Accept says what a command does: the events to append, in order, all with the command's id as causation id. None
+// means that the log knows the command already, or that it is the late answer of something settled: it changes nothing.
+// Tool results are not for Accept, see [State.Call]. raw is the command's payload as it came.
+//
+// The outcome of an input (prompt, steer, follow_up, continue) comes later, when it enters the transcript or is
+// withdrawn; every other command has its outcome among the events.
+func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []schemas.EventData {
+	if s.Taken[c.ID] {
+		return nil
+	}
+	a := acceptance{s: s, c: c, raw: raw}
+	switch d := c.Data.(type) {
+	case *schemas.Prompt:
+		return a.prompt(d.WhenBusy)
+	case *schemas.Steer:
+		return a.queue(schemas.QueueSteering, rules)
+	case *schemas.FollowUp:
+		return a.queue(schemas.QueueFollowUp, rules)
+	case *schemas.Continue:
+		return a.resume()
+	case *schemas.Abort:
+		return a.abort(d)
+	case *schemas.ClearQueue:
+		return a.clear(d.Queue)
+	case *schemas.CancelInput:
+		return a.cancel(d.InputID)
+	case *schemas.Timer:
+		if s.Run == nil || s.Run.ID != d.RunID || s.Run.Abort != nil {
+			return nil
+		}
+	}
+	return a.applied()
+}
+
+type acceptance struct {
+	s   *State
+	c   schemas.Command
+	raw json.RawMessage
+}
+
+func (a acceptance) kind() schemas.CommandKind { return a.c.Data.CommandKind() }
+
+func (a acceptance) accepted(q schemas.Queue, more ...schemas.EventData) []schemas.EventData {
+	d := &schemas.CommandAccepted{CommandID: a.c.ID, Kind: a.kind(), Queue: q, Source: a.c.Source, Data: a.raw}
+	if !a.c.Time.IsZero() {
+		d.Time = &a.c.Time
+	}
+	return append([]schemas.EventData{d}, more...)
+}
+
+func (a acceptance) applied(before ...schemas.EventData) []schemas.EventData {
+	return append(a.accepted("", before...), &schemas.CommandApplied{CommandID: a.c.ID, Kind: a.kind()})
+}
+
+func (a acceptance) rejected(code, reason string) []schemas.EventData {
+	return []schemas.EventData{&schemas.CommandRejected{CommandID: a.c.ID, Kind: a.kind(), Code: code, Reason: reason}}
+}
+
+func (a acceptance) full() bool {
+	return len(a.s.Prompts)+len(a.s.Steering)+len(a.s.FollowUp) >= MaxQueued
+}
+
+func (a acceptance) rejectFull() []schemas.EventData {
+	return a.rejected(schemas.RejectQueueFull, fmt.Sprintf("%d inputs are queued already", MaxQueued))
+}
+
+func (a acceptance) prompt(busy schemas.WhenBusy) []schemas.EventData {
+	queue := schemas.QueuePrompts
+	if !a.s.Idle() {
+		switch busy {
+		case schemas.BusyReject:
+			return a.rejected(schemas.RejectBusy, TextBusyPrompt)
+		case schemas.BusySteer:
+			queue = schemas.QueueSteering
+		case schemas.BusyFollowUp:
+			queue = schemas.QueueFollowUp
+		case schemas.BusyInterrupt:
+			return a.interrupt()
+		}
+	}
+	if a.full() {
+		return a.rejectFull()
+	}
+	return a.accepted(queue)
+}
+
+// interrupt takes the place of the prompts that wait: the run under way is aborted and the newest prompt is next.
+func (a acceptance) interrupt() []schemas.EventData {
+	events := a.accepted(schemas.QueueInterrupt)
+	for _, in := range a.s.Prompts {
+		events = append(events, &schemas.CommandSuperseded{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
+	}
+	return events
+}
+
+func (a acceptance) queue(q schemas.Queue, rules Rules) []schemas.EventData {
+	if a.full() {
+		return a.rejectFull()
+	}
+	if a.s.Idle() && len(a.s.Prompts) == 0 && !rules.IdleQueues {
+		q = schemas.QueuePrompts
+	}
+	return a.accepted(q)
+}
+
+func (a acceptance) resume() []schemas.EventData {
+	switch {
+	case !a.s.Idle() || len(a.s.Prompts) > 0:
+		return a.rejected(schemas.RejectBusy, TextBusyContinue)
+	case len(a.s.Messages) == 0:
+		return a.rejected(schemas.RejectState, TextNoMessages)
+	case endsWithReply(a.s) && !a.s.Queued():
+		return a.rejected(schemas.RejectState, TextFromReply)
+	}
+	return a.accepted(schemas.QueuePrompts)
+}
+
+func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
+	var withdrawn []schemas.EventData
+	if d.ClearQueue {
+		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
+	}
+	if a.s.Idle() && len(withdrawn) == 0 {
+		return a.rejected(schemas.RejectNoRun, "no run is under way")
+	}
+	return a.applied(withdrawn...)
+}
+
+func (a acceptance) withdraw(queues ...[]Input) (events []schemas.EventData) {
+	for _, q := range queues {
+		for _, in := range q {
+			events = append(events, &schemas.CommandWithdrawn{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
+		}
+	}
+	return events
+}
+
+func (a acceptance) clear(queue string) []schemas.EventData {
+	switch schemas.Queue(queue) {
+	case schemas.QueueSteering, "steer":
+		return a.applied(a.withdraw(a.s.Steering)...)
+	case schemas.QueueFollowUp:
+		return a.applied(a.withdraw(a.s.FollowUp)...)
+	case schemas.QueuePrompts:
+		return a.applied(a.withdraw(a.s.Prompts)...)
+	}
+	return a.applied(a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)...)
+}
+
+func (a acceptance) cancel(id string) []schemas.EventData {
+	for _, q := range [][]Input{a.s.Prompts, a.s.Steering, a.s.FollowUp} {
+		for _, in := range q {
+			if in.CommandID == id {
+				return a.applied(a.withdraw([]Input{in})...)
+			}
+		}
+	}
+	if a.s.Taken[id] {
+		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("input %q is not queued any more", id))
+	}
+	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("no input %q", id))
+}

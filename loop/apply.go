@@ -1,0 +1,202 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Apply folds the next event into the state. It is total: the only error is an event of another session or with
+// another sequence than Seq+1, which changes nothing. An event that does not fit the state, which no driver of ours
+// writes, changes nothing but Seq.
+func (s *State) Apply(e schemas.Event) error {
+	if e.Seq != s.Seq+1 || s.Session != "" && e.Session != s.Session {
+		return fmt.Errorf("loop: event %s after %s/%d", e.ID(), s.Session, s.Seq)
+	}
+	s.Session, s.Seq = e.Session, e.Seq
+	switch d := e.Data.(type) {
+	case *schemas.CommandAccepted:
+		s.acceptCommand(e, d)
+	case *schemas.CommandApplied:
+		s.commandApplied(d)
+	case *schemas.CommandRejected:
+		s.taken(d.CommandID)
+	case *schemas.CommandSuperseded:
+		s.withdraw(d.CommandID)
+	case *schemas.CommandWithdrawn:
+		s.withdraw(d.CommandID)
+	case *schemas.QueueUpdate:
+		s.takeInputs(d.Taken)
+	case *schemas.TranscriptReplaced:
+		s.replaceTranscript(d)
+	case *schemas.AgentStart:
+		s.startRun(e, d)
+	default:
+		if s.Run != nil {
+			s.applyToRun(s.Run, e)
+		}
+	}
+	return nil
+}
+
+func (s *State) taken(id string) {
+	if id == "" {
+		return
+	}
+	if s.Taken == nil {
+		s.Taken = make(map[string]bool)
+	}
+	s.Taken[id] = true
+}
+
+func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
+	s.taken(d.CommandID)
+	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))
+	if err != nil {
+		return // a kind of a newer version: its outcome is in the log, its effect is not ours to know
+	}
+	if in, ok := asInput(e, d, data); ok {
+		s.enqueue(d.Queue, in)
+		return
+	}
+	switch c := data.(type) {
+	case *schemas.Abort:
+		s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.EndAbort})
+	case *schemas.Timer:
+		if s.Run != nil && c.RunID == s.Run.ID && c.Name == schemas.TimerRunDeadline {
+			s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.TimeoutRun})
+		}
+	default:
+		s.Settings.apply(data)
+	}
+}
+
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandData) (Input, bool) {
+	in := Input{CommandID: d.CommandID, Kind: d.Kind}
+	switch c := data.(type) {
+	case *schemas.Prompt:
+		in.Messages = c.AsMessages(e.Time)
+	case *schemas.Steer:
+		in.Messages = c.AsMessages(e.Time)
+	case *schemas.FollowUp:
+		in.Messages = c.AsMessages(e.Time)
+	case *schemas.Continue:
+	default:
+		return in, false
+	}
+	return in, true
+}
+
+func (s *State) enqueue(q schemas.Queue, in Input) {
+	switch q {
+	case schemas.QueueSteering:
+		s.Steering = append(s.Steering, in)
+	case schemas.QueueFollowUp:
+		s.FollowUp = append(s.FollowUp, in)
+	case schemas.QueueInterrupt:
+		s.Prompts = slices.Insert(slices.Clone(s.Prompts), 0, in)
+		s.requestAbort(&Abort{CommandID: in.CommandID, Reason: schemas.EndAbort})
+	default:
+		s.Prompts = append(s.Prompts, in)
+	}
+}
+
+// requestAbort keeps the first request: it is the reason the run ends for.
+func (s *State) requestAbort(a *Abort) {
+	if s.Run != nil && s.Run.Abort == nil {
+		s.Run.Abort = a
+	}
+}
+
+func (t *Settings) apply(data schemas.CommandData) {
+	switch c := data.(type) {
+	case *schemas.SetModel:
+		t.Model = &c.Model
+	case *schemas.SetThinkingLevel:
+		t.ThinkingLevel = c.ThinkingLevel
+	case *schemas.SetSystemPrompt:
+		t.SystemPrompt = &c.SystemPrompt
+	case *schemas.SetTools:
+		t.ToolsSet, t.Tools = true, c.Tools
+	case *schemas.SetModes:
+		t.SteeringMode = orElse(c.SteeringMode, t.SteeringMode)
+		t.FollowUpMode = orElse(c.FollowUpMode, t.FollowUpMode)
+		t.ToolExecution = orElse(c.ToolExecution, t.ToolExecution)
+	}
+}
+
+func orElse[T ~string](v, other T) T {
+	if v != "" {
+		return v
+	}
+	return other
+}
+
+func (s *State) commandApplied(d *schemas.CommandApplied) {
+	s.taken(d.CommandID)
+	if r := s.Run; r != nil && len(r.Inject) > 0 && r.Inject[0].CommandID == d.CommandID {
+		r.Inject, r.Injected = r.Inject[1:], nil
+	}
+}
+
+func (s *State) withdraw(id string) {
+	s.taken(id)
+	gone := func(in Input) bool { return in.CommandID == id }
+	for _, q := range []*[]Input{&s.Prompts, &s.Steering, &s.FollowUp} {
+		if slices.ContainsFunc(*q, gone) {
+			*q = slices.DeleteFunc(slices.Clone(*q), gone)
+		}
+	}
+}
+
+// takeInputs moves inputs out of their queues into the run.
+func (s *State) takeInputs(ids []string) {
+	if s.Run == nil || len(ids) == 0 {
+		return
+	}
+	s.Run.Polled = true
+	for _, id := range ids {
+		for _, q := range [][]Input{s.Steering, s.FollowUp, s.Prompts} {
+			if i := slices.IndexFunc(q, func(in Input) bool { return in.CommandID == id }); i >= 0 {
+				s.Run.Inject = append(s.Run.Inject, q[i])
+				break
+			}
+		}
+		s.withdraw(id)
+	}
+}
+
+func (s *State) replaceTranscript(d *schemas.TranscriptReplaced) {
+	if s.Run != nil && !s.Run.Detached { // the run goes on with its own copy (finding 703)
+		s.Run.Context, s.Run.Detached = slices.Clone(s.Messages), true
+	}
+	s.Messages = nil
+	for i, m := range d.Messages {
+		s.Messages = append(s.Messages, Entry{
+			ID: fmt.Sprintf("x%d.%d", s.Seq, i), Message: schemas.AnyMessage{Message: m},
+		})
+	}
+	if d.ClearQueues {
+		s.Steering, s.FollowUp, s.ErrorMessage = nil, nil, ""
+	}
+}
+
+func (s *State) startRun(e schemas.Event, d *schemas.AgentStart) {
+	if d.Config != nil {
+		s.Config = *d.Config
+	}
+	s.ErrorMessage = ""
+	s.Runs++
+	s.Run = &Run{ID: e.RunID, Command: e.CorrelationID, StartedAt: e.Time, SkipSteering: d.SkipSteering}
+	s.takeInputs(d.Inputs)
+	s.Run.Polled = false
+}

@@ -1,0 +1,242 @@
+package loop
+
+import (
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools] or [Rest].
+type Step interface{ step() }
+
+// Emit: append this event. CausationID is the command it goes back to, empty where the run's command is. The times and
+// durations that only a clock knows (AgentEnd.DurationMs) are the driver's to fill in.
+type Emit struct {
+	Data        schemas.EventData
+	CausationID string
+}
+
+// StartRun: resolve the configuration and append agent_start with these members.
+type StartRun struct {
+	Inputs       []Input
+	SkipSteering bool
+}
+
+// CallModel: stream a reply to [State.Transcript]. Aborted says that the run is to end: no model is called, the reply is
+// an aborted one.
+type CallModel struct{ Aborted bool }
+
+// RunTools: take up these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
+// begun), prepare it, and append tool_execution_end at once if it cannot be executed. Only then dispatch the others,
+// together. Their results arrive as commands or from the executor, in any order. Refuse says that none is to be
+// executed, and with what text (see [Refusal]).
+type RunTools struct {
+	Calls   []int
+	Aborted bool
+}
+
+// Rest: nothing to do until something arrives.
+type Rest struct{}
+
+func (Emit) step()      {}
+func (StartRun) step()  {}
+func (CallModel) step() {}
+func (RunTools) step()  {}
+func (Rest) step()      {}
+
+// Next chooses the next step. It never changes the state, and always chooses the same for the same state.
+func Next(s *State) Step {
+	r := s.Run
+	switch {
+	case r == nil:
+		return nextIdle(s)
+	case r.Open != nil:
+		return Emit{Data: &schemas.MessageEnd{MessageID: r.Open.ID, Message: r.Open.Message}, CausationID: openCause(r)}
+	case r.Turn == nil:
+		return nextBetweenTurns(s, r)
+	case len(r.Inject) > 0:
+		return nextInjection(s, r)
+	case r.Turn.Reply == nil:
+		return nextReply(s, r)
+	case r.Turn.Reply.Failed():
+		return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: []string{}}}
+	}
+	return nextToolStep(s, r)
+}
+
+func nextIdle(s *State) Step {
+	if len(s.Prompts) == 0 {
+		return Rest{}
+	}
+	in := s.Prompts[0]
+	if in.Kind != schemas.CommandContinue {
+		return StartRun{Inputs: []Input{in}}
+	}
+	// Continue from the tail of a reply serves what is queued, as a prompt does (behaviour A2.4). Accept has made sure
+	// that there is something to continue from; what was queued then may have been withdrawn since.
+	if steering := take(s.Steering, s.Settings.SteeringMode); endsWithReply(s) && len(steering) > 0 {
+		return StartRun{Inputs: append([]Input{in}, steering...), SkipSteering: true}
+	} else if endsWithReply(s) {
+		return StartRun{Inputs: append([]Input{in}, take(s.FollowUp, s.Settings.FollowUpMode)...)}
+	}
+	return StartRun{Inputs: []Input{in}}
+}
+
+func endsWithReply(s *State) bool {
+	n := len(s.Messages)
+	return n > 0 && s.Messages[n-1].Message.MessageRole() == schemas.RoleAssistant
+}
+
+// take returns what one poll of a queue takes (behaviour A5.1).
+func take(queue []Input, mode schemas.QueueMode) []Input {
+	if len(queue) > 1 && mode != schemas.QueueAll {
+		return queue[:1]
+	}
+	return queue
+}
+
+func openCause(r *Run) string {
+	if len(r.Inject) > 0 {
+		return r.Inject[0].CommandID
+	}
+	return ""
+}
+
+// nextBetweenTurns is what follows agent_start or a turn_end (behaviour A1.1 to A1.5).
+func nextBetweenTurns(s *State, r *Run) Step {
+	turnStart := Emit{Data: &schemas.TurnStart{TurnIndex: r.Turns}}
+	last := r.Last
+	if last == nil {
+		return turnStart
+	}
+	if reason, over := ended(s, r, last); over {
+		return end(r, last, reason)
+	}
+	switch {
+	case len(r.Inject) > 0:
+		return turnStart
+	case len(s.Steering) > 0:
+		return poll(s, take(s.Steering, s.Settings.SteeringMode))
+	case last.Continue:
+		return turnStart
+	case len(s.FollowUp) > 0:
+		return poll(s, take(s.FollowUp, s.Settings.FollowUpMode))
+	case last.Terminated:
+		return end(r, last, schemas.EndTerminate)
+	}
+	return end(r, last, schemas.EndNoToolCalls)
+}
+
+// ended reports whether the run is over whatever is queued: queued inputs stay where they are (behaviour A1.5). What
+// has been taken out of a queue is carried out first.
+func ended(s *State, r *Run, last *Outcome) (schemas.TerminationReason, bool) {
+	limits := s.Config.Limits
+	switch {
+	case last.Failed && last.Reason != "":
+		return last.Reason, true
+	case r.Abort != nil && (last.Failed || len(r.Inject) == 0):
+		return r.Abort.Reason, true
+	case last.Aborted:
+		return schemas.EndAbort, true
+	case last.Failed:
+		return schemas.EndError, true
+	case len(r.Inject) > 0 || !last.Continue && len(s.Steering) == 0 && len(s.FollowUp) == 0:
+		return "", false
+	case limits.MaxTurns > 0 && r.Turns >= limits.MaxTurns:
+		return schemas.EndMaxTurns, true
+	case overBudget(limits, r.Usage):
+		return schemas.EndBudget, true
+	}
+	return "", false
+}
+
+func overBudget(l schemas.Limits, u schemas.Usage) bool {
+	return l.MaxTokens > 0 && u.TotalTokens >= l.MaxTokens || l.MaxCost > 0 && u.Cost.Total >= l.MaxCost
+}
+
+func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
+	messages := r.New
+	if r.Failure != "" {
+		messages = []string{r.Failure} // a failed run's agent_end names nothing else (finding 507)
+	}
+	if messages == nil {
+		messages = []string{}
+	}
+	return Emit{Data: &schemas.AgentEnd{
+		Messages: messages, TerminationReason: reason, ErrorMessage: last.Error, Turns: r.Turns, Usage: r.Usage,
+	}}
+}
+
+// Stop is the event that ends the run after a finished turn because a hook asked for it, before any queue is polled
+// (behaviour A1.10). It returns nil where no turn has just been finished.
+func Stop(s *State) schemas.EventData {
+	if !AtSteeringPoll(s) || s.Run.Turn != nil {
+		return nil
+	}
+	return end(s.Run, s.Run.Last, schemas.EndStopRequested).(Emit).Data
+}
+
+// AtSteeringPoll reports whether the next step depends on the steering queue: once before a run's first reply, and
+// after every turn that did not end the run (behaviour A1.2).
+func AtSteeringPoll(s *State) bool {
+	r := s.Run
+	if r == nil || r.Open != nil || len(r.Inject) > 0 {
+		return false
+	}
+	if r.Turn != nil {
+		return r.Turns == 0 && r.Turn.Reply == nil && !r.Polled && !r.SkipSteering
+	}
+	if r.Last == nil {
+		return false
+	}
+	_, over := ended(s, r, r.Last)
+	return !over
+}
+
+// AtFollowUpPoll reports whether the next step depends on the follow-up queue: the run would end.
+func AtFollowUpPoll(s *State) bool {
+	return AtSteeringPoll(s) && s.Run.Turn == nil && len(s.Steering) == 0 && !s.Run.Last.Continue
+}
+
+// poll is the event that takes inputs out of their queue.
+func poll(s *State, taken []Input) Step {
+	return Emit{Data: &schemas.QueueUpdate{
+		Steering: idsBut(s.Steering, taken), FollowUp: idsBut(s.FollowUp, taken), Prompts: idsBut(s.Prompts, nil),
+		Taken: idsBut(taken, nil),
+	}}
+}
+
+func idsBut(queue, taken []Input) []string {
+	out := []string{}
+next:
+	for _, in := range queue {
+		for _, t := range taken {
+			if t.CommandID == in.CommandID {
+				continue next
+			}
+		}
+		out = append(out, in.CommandID)
+	}
+	return out
+}
+
+// nextInjection brings the messages of what was taken into the transcript, one after the other.
+func nextInjection(s *State, r *Run) Step {
+	in := r.Inject[0]
+	if n := len(r.Injected); n < len(in.Messages) {
+		m := in.Messages[n]
+		return Emit{Data: &schemas.MessageStart{MessageID: s.MessageID(), Role: m.MessageRole()}, CausationID: in.CommandID}
+	}
+	return Emit{
+		Data:        &schemas.CommandApplied{CommandID: in.CommandID, Kind: in.Kind, MessageIDs: r.Injected},
+		CausationID: in.CommandID,
+	}
+}
+
+func nextReply(s *State, r *Run) Step {
+	if r.Abort != nil {
+		return CallModel{Aborted: true}
+	}
+	if AtSteeringPoll(s) && len(s.Steering) > 0 {
+		return poll(s, take(s.Steering, s.Settings.SteeringMode))
+	}
+	return CallModel{}
+}

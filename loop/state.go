@@ -1,0 +1,207 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// FoldVersion is the version of the fold. A snapshot of another version must not be used: replay instead.
+const FoldVersion = 1
+
+// State is what a session's log comes to. The zero value is the state before the first event. It is not safe for
+// concurrent use; its messages are shared with the events they came from and must not be changed. Its JSON is the
+// snapshot format of [FoldVersion].
+type State struct {
+	Session      string            `json:"session"`
+	Seq          uint64            `json:"seq"`
+	Settings     Settings          `json:"settings,omitzero"`
+	Config       schemas.RunConfig `json:"config,omitzero"` // of the newest run
+	Messages     []Entry           `json:"messages,omitempty"`
+	Prompts      []Input           `json:"prompts,omitempty"`
+	Steering     []Input           `json:"steering,omitempty"`
+	FollowUp     []Input           `json:"followUp,omitempty"`
+	Run          *Run              `json:"run,omitempty"`
+	Runs         int               `json:"runs,omitempty"`
+	LastEnd      *schemas.AgentEnd `json:"lastEnd,omitempty"`
+	ErrorMessage string            `json:"errorMessage,omitempty"`
+	Usage        schemas.Usage     `json:"usage,omitzero"`
+	Taken        map[string]bool   `json:"taken,omitempty"` // ids of the commands the log knows
+}
+
+// Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
+type Settings struct {
+	Model         *schemas.ModelRef     `json:"model,omitempty"`
+	ThinkingLevel schemas.ThinkingLevel `json:"thinkingLevel,omitempty"`
+	SystemPrompt  *string               `json:"systemPrompt,omitempty"`
+	ToolsSet      bool                  `json:"toolsSet,omitempty"`
+	Tools         []string              `json:"tools,omitempty"` // nil with ToolsSet: all announced
+	SteeringMode  schemas.QueueMode     `json:"steeringMode,omitempty"`
+	FollowUpMode  schemas.QueueMode     `json:"followUpMode,omitempty"`
+	ToolExecution schemas.ExecutionMode `json:"toolExecution,omitempty"`
+}
+
+// Entry is a message of the transcript and its id.
+type Entry struct {
+	ID      string             `json:"id"`
+	Message schemas.AnyMessage `json:"message"`
+}
+
+// Input is what a prompt, steer, follow_up or continue brings, waiting or being taken in. A continue has no messages.
+type Input struct {
+	CommandID string              `json:"commandId"`
+	Kind      schemas.CommandKind `json:"kind"`
+	Messages  schemas.Messages    `json:"messages,omitempty"`
+}
+
+// Run is the run under way.
+type Run struct {
+	ID           string        `json:"id"`
+	Command      string        `json:"command,omitempty"` // that began it
+	StartedAt    time.Time     `json:"startedAt"`
+	SkipSteering bool          `json:"skipSteering,omitempty"`
+	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll has taken something
+	Inject       []Input       `json:"inject,omitempty"`   // taken from a queue, not yet in the transcript
+	Injected     []string      `json:"injected,omitempty"` // ids of the messages of Inject[0] that are
+	Open         *Entry        `json:"open,omitempty"`     // announced by message_start; not a reply
+	Turn         *Turn         `json:"turn,omitempty"`
+	Turns        int           `json:"turns"`
+	Last         *Outcome      `json:"last,omitempty"` // of the turn before, between turns
+	Abort        *Abort        `json:"abort,omitempty"`
+	New          []string      `json:"new,omitempty"` // ids of the messages the run added
+	Failure      string        `json:"failure,omitempty"`
+	Usage        schemas.Usage `json:"usage,omitzero"`
+	Context      []Entry       `json:"context,omitempty"` // the run's own transcript, once State.Messages was replaced
+	Detached     bool          `json:"detached,omitempty"`
+}
+
+// Turn is the turn under way.
+type Turn struct {
+	ID        string                    `json:"id"`
+	Streaming string                    `json:"streaming,omitempty"` // id of the reply that is being streamed
+	ReplyID   string                    `json:"replyId,omitempty"`
+	Reply     *schemas.AssistantMessage `json:"reply,omitempty"`
+	Reason    schemas.TerminationReason `json:"reason,omitempty"` // what cut the reply off
+	Calls     []Call                    `json:"calls,omitempty"`
+}
+
+// Call is a tool call of the turn.
+type Call struct {
+	ToolCall  schemas.ToolCall          `json:"toolCall"`
+	Key       schemas.CallKey           `json:"key,omitempty"` // set by tool_execution_start
+	StartSeq  uint64                    `json:"startSeq,omitempty"`
+	StartedAt time.Time                 `json:"startedAt,omitzero"`
+	Decision  *schemas.HookDecision     `json:"decision,omitempty"`
+	End       *schemas.ToolExecutionEnd `json:"end,omitempty"`
+	EndedAt   time.Time                 `json:"endedAt,omitzero"`
+	MessageID string                    `json:"messageId,omitempty"` // of its result, once that is in the transcript
+}
+
+// Outcome is what a finished turn leaves for the choice of what follows.
+type Outcome struct {
+	Failed     bool                      `json:"failed,omitempty"` // the reply was an error or aborted
+	Reason     schemas.TerminationReason `json:"reason,omitempty"` // why, if not the stop reason
+	Aborted    bool                      `json:"aborted,omitempty"`
+	Continue   bool                      `json:"continue,omitempty"`   // tool results wait for the model
+	Terminated bool                      `json:"terminated,omitempty"` // every result asked to end
+	Error      string                    `json:"error,omitempty"`
+}
+
+// Abort is a request to end the run.
+type Abort struct {
+	CommandID string                    `json:"commandId,omitempty"`
+	Reason    schemas.TerminationReason `json:"reason"`
+}
+
+// Idle reports whether no run is under way.
+func (s *State) Idle() bool { return s.Run == nil }
+
+// Transcript returns the messages a model call of the run sees, before any hook. The slice is the caller's.
+func (s *State) Transcript() schemas.Messages {
+	entries := s.Messages
+	if s.Run != nil && s.Run.Detached {
+		entries = s.Run.Context
+	}
+	messages := make(schemas.Messages, len(entries))
+	for i, e := range entries {
+		messages[i] = e.Message.Message
+	}
+	return messages
+}
+
+// Message returns the message with the given id, or nil. It looks from the newest.
+func (s *State) Message(id string) schemas.Message {
+	if s.Run != nil && s.Run.Detached {
+		if m := find(s.Run.Context, id); m != nil {
+			return m
+		}
+	}
+	return find(s.Messages, id)
+}
+
+func find(entries []Entry, id string) schemas.Message {
+	for _, e := range slices.Backward(entries) {
+		if e.ID == id {
+			return e.Message.Message
+		}
+	}
+	return nil
+}
+
+// PendingToolCalls returns the ids of the calls that have begun and not ended, sorted and without repetition.
+func (s *State) PendingToolCalls() []string {
+	if s.Run == nil || s.Run.Turn == nil {
+		return nil
+	}
+	var ids []string
+	for _, c := range s.Run.Turn.Calls {
+		if c.Key != "" && c.End == nil {
+			ids = append(ids, c.ToolCall.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Queued reports whether steering or follow-ups wait.
+func (s *State) Queued() bool { return len(s.Steering) > 0 || len(s.FollowUp) > 0 }
+
+// Call returns the call of the turn under way with the given key, or nil.
+func (s *State) Call(key schemas.CallKey) *Call {
+	if s.Run == nil || s.Run.Turn == nil {
+		return nil
+	}
+	for i := range s.Run.Turn.Calls {
+		if c := &s.Run.Turn.Calls[i]; c.Key == key && key != "" {
+			return c
+		}
+	}
+	return nil
+}
+
+// Envelope returns the session, sequence and ids that the next event has. For agent_start and turn_start the ids are
+// those that the event itself begins: "r" or "t" and its sequence.
+func (s *State) Envelope(data schemas.EventData) schemas.Event {
+	e := schemas.Event{Session: s.Session, Seq: s.Seq + 1, Data: data}
+	if s.Run != nil {
+		e.RunID, e.CorrelationID = s.Run.ID, s.Run.Command
+		if s.Run.Turn != nil {
+			e.TurnID = s.Run.Turn.ID
+		}
+	}
+	switch d := data.(type) {
+	case *schemas.AgentStart:
+		e.RunID, e.TurnID = fmt.Sprintf("r%d", e.Seq), ""
+		if len(d.Inputs) > 0 {
+			e.CorrelationID = d.Inputs[0]
+		}
+	case *schemas.TurnStart:
+		e.TurnID = fmt.Sprintf("t%d", e.Seq)
+	}
+	return e
+}
+
+// MessageID is the id of the message whose message_start comes next: "m" and its sequence.
+func (s *State) MessageID() string { return fmt.Sprintf("m%d", s.Seq+1) }
