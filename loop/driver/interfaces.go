@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
@@ -10,8 +9,8 @@ import (
 )
 
 // ErrConflict is wrapped by an append that the log refused because another writer has extended the session. Whoever
-// gets it has lost the session and must stop without another effect (DESIGN section 5).
-var ErrConflict = errors.New("session extended by another writer")
+// gets it has lost the session and must stop without another effect (DESIGN section 5). It is [schemas.ErrConflict].
+var ErrConflict = schemas.ErrConflict
 
 // A Log is what a driver needs of a session's log.
 //
