@@ -81,7 +81,7 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 }
 
 func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandData) (Input, bool) {
-	in := Input{CommandID: d.CommandID, Kind: d.Kind}
+	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
 	switch c := data.(type) {
 	case *schemas.Prompt:
 		in.Messages = c.AsMessages(e.Time)
@@ -196,7 +196,8 @@ func (s *State) startRun(e schemas.Event, d *schemas.AgentStart) {
 	}
 	s.ErrorMessage = ""
 	s.Runs++
-	s.Run = &Run{ID: e.RunID, Command: e.CorrelationID, StartedAt: e.Time, SkipSteering: d.SkipSteering}
+	s.Run = &Run{ID: e.RunID, Command: e.CorrelationID, TraceParent: e.TraceParent, StartedAt: e.Time,
+		SkipSteering: d.SkipSteering}
 	s.takeInputs(d.Inputs)
 	s.Run.Polled = false
 }

@@ -100,7 +100,7 @@ func unixMilli(t time.Time) int64 {
 
 func (s *State) messageEnd(r *Run, d *schemas.MessageEnd) {
 	t := r.Turn
-	if reply, ok := d.Message.Message.(*schemas.AssistantMessage); ok && t.Streaming == d.MessageID && t.Reply == nil {
+	if reply, ok := d.Message.Message.(*schemas.AssistantMessage); ok && t.Streaming == d.MessageID && (t.Reply == nil || d.Failure) {
 		t.Streaming = ""
 		if !d.Interrupted {
 			s.reply(r, d, reply)
@@ -123,7 +123,7 @@ func (s *State) messageEnd(r *Run, d *schemas.MessageEnd) {
 
 func (s *State) reply(r *Run, d *schemas.MessageEnd, reply *schemas.AssistantMessage) {
 	t := r.Turn
-	t.Reply, t.ReplyID, t.Reason = reply, d.MessageID, d.TerminationReason
+	t.Reply, t.ReplyID, t.Reason, t.Calls = reply, d.MessageID, d.TerminationReason, nil
 	s.record(r, d.MessageID, reply)
 	if d.Failure {
 		r.Failure = d.MessageID
@@ -161,6 +161,6 @@ func (s *State) turnEnd(r *Run, t *Turn) {
 	if t.Reply.ErrorMessage != "" {
 		s.ErrorMessage = t.Reply.ErrorMessage
 	}
-	r.Last, r.Turn = out, nil
+	r.Last, r.Turn, r.Open = out, nil, nil
 	r.Turns++
 }

@@ -26,8 +26,8 @@ type CallModel struct{ Aborted bool }
 
 // RunTools: take up these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
 // begun), prepare it, and append tool_execution_end at once if it cannot be executed. Only then dispatch the others,
-// together. Their results arrive as commands or from the executor, in any order. Refuse says that none is to be
-// executed, and with what text (see [Refusal]).
+// together. Their results arrive as commands or from the executor, in any order. What [Refusal] gives a text for is
+// never executed. Aborted says that the run is to end: what is out is to be cancelled.
 type RunTools struct {
 	Calls   []int
 	Aborted bool
@@ -48,6 +48,8 @@ func Next(s *State) Step {
 	switch {
 	case r == nil:
 		return nextIdle(s)
+	case r.Turn != nil && r.Turn.Reply != nil && r.Turn.Reply.Failed():
+		return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: []string{}}}
 	case r.Open != nil:
 		return Emit{Data: &schemas.MessageEnd{MessageID: r.Open.ID, Message: r.Open.Message}, CausationID: openCause(r)}
 	case r.Turn == nil:
@@ -56,8 +58,6 @@ func Next(s *State) Step {
 		return nextInjection(s, r)
 	case r.Turn.Reply == nil:
 		return nextReply(s, r)
-	case r.Turn.Reply.Failed():
-		return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: []string{}}}
 	}
 	return nextToolStep(s, r)
 }

@@ -54,6 +54,8 @@ type Input struct {
 	CommandID string              `json:"commandId"`
 	Kind      schemas.CommandKind `json:"kind"`
 	Messages  schemas.Messages    `json:"messages,omitempty"`
+
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
 // Run is the run under way.
