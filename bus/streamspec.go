@@ -1,0 +1,134 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// streamSpec is one stream as it should be.
+type streamSpec struct {
+	want  jetstream.StreamConfig // what a new one is made of
+	given jetstream.StreamConfig // limits the caller asked for: they change an existing one; zero leaves it as it is
+	// anyTransform accepts the transform an existing stream has, because the caller did not ask for a number of partitions.
+	anyTransform bool
+	// create makes the stream in another way than by its configuration.
+	create func(context.Context, jetstream.JetStream) error
+}
+
+// setting compares one setting that cannot be changed in place.
+type setting struct {
+	name       string
+	have, want any
+	hint       string
+}
+
+const (
+	hintRecreate = "stop everything that uses it, save what is needed (nats stream backup), delete the stream and start again"
+	hintPrefix   = "it belongs to a deployment with another prefix; use that prefix, or another NATS account for this one"
+	hintParts    = "use the number of partitions it has, or stop all runners once the queue is empty and delete the stream"
+)
+
+// compatible returns an [IncompatibleError] for the first setting that cannot be changed in place.
+func (s streamSpec) compatible(have jetstream.StreamConfig) error {
+	settings := []setting{
+		{"storage", have.Storage, s.want.Storage, hintRecreate},
+		{"retention", have.Retention, s.want.Retention, hintRecreate},
+		{"mirror", have.Mirror != nil, false, "promote the mirror to a stream first"},
+		{"sources", len(have.Sources) > 0, false, "remove the sources from the stream"},
+		{"sealed", have.Sealed, false, hintRecreate},
+		{"persist mode", have.PersistMode, s.want.PersistMode, hintRecreate},
+		{"subjects", subjectSet(have.Subjects), subjectSet(s.want.Subjects), hintPrefix},
+	}
+	if !s.anyTransform {
+		settings = append(settings, setting{"subject transform", transform(have), transform(s.want), hintParts})
+	}
+	if have.RePublish != nil {
+		settings = append(settings, setting{"republish", republish(have), republish(s.want), hintPrefix})
+	}
+	for _, v := range settings {
+		if v.have != v.want {
+			return &IncompatibleError{
+				Stream: s.want.Name, Setting: v.name, Hint: v.hint,
+				Have: fmt.Sprint(v.have), Want: fmt.Sprint(v.want),
+			}
+		}
+	}
+	return nil
+}
+
+// merge returns the existing configuration with what we need changed in it, and whether that is any change.
+func (s streamSpec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, changed bool) {
+	next = have
+	next.NoAck = false
+	next.Discard = s.want.Discard
+	next.AllowDirect = have.AllowDirect || s.want.AllowDirect
+	next.AllowMsgTTL = have.AllowMsgTTL || s.want.AllowMsgTTL
+	next.AllowMsgSchedules = have.AllowMsgSchedules || s.want.AllowMsgSchedules
+	next.AllowRollup = have.AllowRollup || s.want.AllowRollup
+	next.DenyDelete = have.DenyDelete || s.want.DenyDelete
+	next.RePublish = s.want.RePublish
+	set(&next.SubjectDeleteMarkerTTL, s.want.SubjectDeleteMarkerTTL)
+	set(&next.Replicas, s.given.Replicas)
+	set(&next.MaxMsgSize, s.given.MaxMsgSize)
+	set(&next.MaxBytes, s.given.MaxBytes)
+	set(&next.MaxAge, s.given.MaxAge)
+	set(&next.Duplicates, s.given.Duplicates)
+	return next, !reflect.DeepEqual(have, next)
+}
+
+// verify returns an error if the server has silently left out what it does not know.
+func (s streamSpec) verify(have jetstream.StreamConfig) error {
+	for _, feature := range []struct {
+		name       string
+		have, want bool
+	}{
+		{"message schedules", have.AllowMsgSchedules, s.want.AllowMsgSchedules},
+		{"message TTLs", have.AllowMsgTTL, s.want.AllowMsgTTL},
+		{"subject transforms", have.SubjectTransform != nil, s.want.SubjectTransform != nil},
+		{"republishing", have.RePublish != nil, s.want.RePublish != nil},
+	} {
+		if feature.want && !feature.have {
+			return fmt.Errorf("the server does not support %s; nats-server 2.12 or later is needed", feature.name)
+		}
+	}
+	return nil
+}
+
+// set overwrites a setting with a value that was given.
+func set[T comparable](dst *T, v T) {
+	var zero T
+	if v != zero {
+		*dst = v
+	}
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v != zero {
+		return v
+	}
+	return fallback
+}
+
+func subjectSet(subjects []string) string {
+	return strings.Join(slices.Sorted(slices.Values(subjects)), " ")
+}
+
+func transform(c jetstream.StreamConfig) string {
+	if c.SubjectTransform == nil {
+		return "none"
+	}
+	return c.SubjectTransform.Source + " -> " + c.SubjectTransform.Destination
+}
+
+func republish(c jetstream.StreamConfig) string {
+	if c.RePublish == nil {
+		return "none"
+	}
+	return c.RePublish.Source + " -> " + c.RePublish.Destination
+}

@@ -1,0 +1,182 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const (
+	maxConsumers = 10_000 // per stream; the server's own default is 1000, too few for one per viewer or tool
+	// markerTTL is how long a bucket keeps the mark of an expired entry, so that watchers are told of it.
+	markerTTL        = 30 * time.Second
+	smallBucketBytes = 16 << 20 // live runners, announced tools
+	profileBytes     = 64 << 20
+)
+
+// streamSpecs are the five streams of DESIGN section 4.
+func streamSpecs(s schemas.Subjects, o StreamOptions) []streamSpec {
+	p := s.Prefix()
+	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.MaxPayload}
+	return []streamSpec{commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base, o), toolSpec(p, base, o),
+		deadSpec(p, base, o)}
+}
+
+// commandSpec has no limit of its own: a stream with schedules has to discard its oldest message when it is full, and
+// a command that was acknowledged must not be lost. The server's own limit refuses new ones instead.
+func commandSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
+	base.Duplicates = o.DuplicateWindow
+	c := base
+	c.Name = schemas.StreamCommands
+	c.Description = "inbox of the sessions: commands, tool results, timers"
+	c.Subjects = []string{p + ".cmd.*.*", p + ".sched.*.*"}
+	c.Retention = jetstream.WorkQueuePolicy
+	c.Discard = jetstream.DiscardOld
+	c.Duplicates = or(c.Duplicates, defaultDuplicateWindow)
+	c.MaxConsumers = maxConsumers
+	c.AllowDirect = true
+	c.AllowMsgTTL = true
+	c.AllowMsgSchedules = true
+	c.AllowRollup = true // a schedule replaces the one before it
+	c.SubjectTransform = &jetstream.SubjectTransformConfig{
+		Source:      p + ".cmd.*.*",
+		Destination: fmt.Sprintf("%s.cmd.{{partition(%d,1)}}.{{wildcard(1)}}.{{wildcard(2)}}", p, or(o.Partitions, DefaultPartitions)),
+	}
+	return streamSpec{want: c, given: base, anyTransform: o.Partitions == 0}
+}
+
+// eventSpec denies the deletion of single messages, so that nothing can be cut out of a log. Purging stays allowed: it
+// is how a whole session is given up.
+func eventSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
+	base.MaxBytes = o.EventMaxBytes
+	c := base
+	c.Name = schemas.StreamEvents
+	c.Description = "logs of the sessions"
+	c.Subjects = []string{p + ".evt.*"}
+	c.Retention = jetstream.LimitsPolicy
+	c.Discard = jetstream.DiscardNew
+	c.MaxConsumers = maxConsumers
+	c.AllowDirect = true
+	c.DenyDelete = true
+	c.RePublish = &jetstream.RePublish{Source: p + ".evt.*", Destination: p + ".live.{{wildcard(1)}}.event"}
+	return streamSpec{want: c, given: base}
+}
+
+func updateSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
+	base.MaxAge, base.MaxBytes = o.UpdateMaxAge, o.UpdateMaxBytes
+	c := base
+	c.Name = schemas.StreamUpdates
+	c.Description = "deltas of the last moments, for late viewers"
+	c.Subjects = []string{p + ".live.*.update"}
+	c.Storage = jetstream.MemoryStorage
+	c.Retention = jetstream.LimitsPolicy
+	c.Discard = jetstream.DiscardOld
+	c.MaxAge = or(c.MaxAge, defaultUpdateMaxAge)
+	c.MaxBytes = or(c.MaxBytes, defaultUpdateMaxBytes)
+	c.MaxConsumers = maxConsumers
+	c.AllowDirect = true
+	return streamSpec{want: c, given: base}
+}
+
+func toolSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
+	base.MaxBytes, base.Duplicates = o.ToolMaxBytes, o.DuplicateWindow
+	c := base
+	c.Name = schemas.StreamTools
+	c.Description = "tool calls waiting for a worker"
+	c.Subjects = []string{p + ".tool.*.*.*"}
+	c.Retention = jetstream.WorkQueuePolicy
+	c.Discard = jetstream.DiscardNew
+	c.MaxBytes = or(c.MaxBytes, defaultToolMaxBytes)
+	c.Duplicates = or(c.Duplicates, defaultDuplicateWindow)
+	c.MaxConsumers = maxConsumers
+	c.AllowDirect = true
+	return streamSpec{want: c, given: base}
+}
+
+func deadSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
+	base.MaxAge, base.MaxBytes = o.DeadMaxAge, o.DeadMaxBytes
+	c := base
+	c.Name = schemas.StreamDead
+	c.Description = "what could not be processed, with the reason"
+	c.Subjects = []string{p + ".dead.*.*"}
+	c.Retention = jetstream.LimitsPolicy
+	c.Discard = jetstream.DiscardOld
+	c.MaxAge = or(c.MaxAge, defaultDeadMaxAge)
+	c.MaxBytes = or(c.MaxBytes, defaultDeadMaxBytes)
+	c.AllowDirect = true
+	return streamSpec{want: c, given: base}
+}
+
+// bucketSpecs are the key-value buckets and the object store. Their names do not depend on the prefix.
+func bucketSpecs(o StreamOptions) []streamSpec {
+	return []streamSpec{
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketTools, Description: "tools that workers announce",
+			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketRunners, Description: "live runners",
+			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions",
+			MaxBytes: o.SnapshotMaxBytes}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
+			MaxBytes: profileBytes}),
+		blobSpec(o),
+	}
+}
+
+func kvSpec(o StreamOptions, kv jetstream.KeyValueConfig) streamSpec {
+	kv.Replicas = o.Replicas
+	kv.History = 1
+	given := jetstream.StreamConfig{Replicas: o.Replicas}
+	if kv.Bucket == schemas.BucketSnapshots {
+		given.MaxBytes = o.SnapshotMaxBytes
+	}
+	return streamSpec{
+		want: jetstream.StreamConfig{
+			Name: "KV_" + kv.Bucket, Subjects: []string{"$KV." + kv.Bucket + ".>"}, Discard: jetstream.DiscardNew,
+			AllowDirect: true, AllowRollup: true, DenyDelete: true,
+			AllowMsgTTL: kv.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: kv.LimitMarkerTTL,
+		},
+		given: given,
+		create: func(ctx context.Context, js jetstream.JetStream) error {
+			_, err := js.CreateKeyValue(ctx, kv)
+			return err
+		},
+	}
+}
+
+func blobSpec(o StreamOptions) streamSpec {
+	name := schemas.BucketBlobs
+	return streamSpec{
+		want: jetstream.StreamConfig{
+			Name: "OBJ_" + name, Subjects: []string{"$O." + name + ".C.>", "$O." + name + ".M.>"},
+			Discard: jetstream.DiscardNew, AllowDirect: true, AllowRollup: true,
+		},
+		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: o.BlobMaxBytes},
+		create: func(ctx context.Context, js jetstream.JetStream) error {
+			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name,
+				Description: "payloads too big for a message", MaxBytes: o.BlobMaxBytes, Replicas: o.Replicas})
+			return err
+		},
+	}
+}
+
+var partitionRE = regexp.MustCompile(`\{\{\s*partition\((\d+),\s*1\)\s*\}\}`)
+
+// Partitions returns the number of partitions that the inbox has on the server.
+func Partitions(ctx context.Context, c *Conn) (int, error) {
+	s, err := c.js.Stream(ctx, schemas.StreamCommands)
+	if err != nil {
+		return 0, fmt.Errorf("bus: partitions of %s: %w", schemas.StreamCommands, err)
+	}
+	m := partitionRE.FindStringSubmatch(transform(s.CachedInfo().Config))
+	if m == nil {
+		return 0, &IncompatibleError{Stream: schemas.StreamCommands, Setting: "subject transform",
+			Have: transform(s.CachedInfo().Config), Want: "a partition of the session", Hint: hintRecreate}
+	}
+	return strconv.Atoi(m[1])
+}
