@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -212,13 +213,16 @@ var commandTypes = map[CommandKind]func() CommandData{
 // KnownCommand reports whether kind is one of this package's.
 func KnownCommand(kind CommandKind) bool { return commandTypes[kind] != nil }
 
-// DecodeCommandData reads the payload of a command that has been validated already (see [ValidateCommand]). An unknown kind gives an
-// [UnknownTypeError].
+// DecodeCommandData reads the payload of a command that has been validated already (see [ParseCommand]). An unknown
+// kind gives an [UnknownTypeError].
 func DecodeCommandData(kind CommandKind, data []byte) (CommandData, error) {
 	make := commandTypes[kind]
 	if make == nil {
 		return nil, &UnknownTypeError{What: "command", Type: string(kind)}
 	}
 	v := make()
-	return v, json.Unmarshal(data, v)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	return v, nil
 }

@@ -95,7 +95,8 @@ func DurableEventTypes() []EventType {
 	return types
 }
 
-// DecodeEventData reads the payload of an event of the given type. An unknown type gives an [UnknownTypeError].
+// DecodeEventData reads the payload of an event of the given type. An unknown type gives an [UnknownTypeError]. The
+// Message of a *[MessageEnd] is never nil.
 func DecodeEventData(t EventType, data []byte) (EventData, error) {
 	make := eventTypes[t]
 	if make == nil {
@@ -104,6 +105,9 @@ func DecodeEventData(t EventType, data []byte) (EventData, error) {
 	v := make()
 	if err := json.Unmarshal(data, v); err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	if end, ok := v.(*MessageEnd); ok && end.Message.Message == nil {
+		return nil, fmt.Errorf("%s: no message", t)
 	}
 	return v, nil
 }

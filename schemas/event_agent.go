@@ -115,6 +115,22 @@ type ToolExecutionEnd struct {
 	Worker     string     `json:"worker,omitempty"`
 }
 
+// MarshalJSON never writes null for a list.
+func (e *AgentEnd) MarshalJSON() ([]byte, error) {
+	type plain AgentEnd
+	p := plain(*e)
+	p.Messages = notNil(p.Messages)
+	return marshalPlain(p)
+}
+
+// MarshalJSON never writes null for a list.
+func (e *TurnEnd) MarshalJSON() ([]byte, error) {
+	type plain TurnEnd
+	p := plain(*e)
+	p.ToolResults = notNil(p.ToolResults)
+	return marshalPlain(p)
+}
+
 // EventType returns "agent_start".
 func (*AgentStart) EventType() EventType { return EventAgentStart }
 

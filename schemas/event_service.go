@@ -36,8 +36,8 @@ type CommandApplied struct {
 	MessageIDs []string    `json:"messageIds,omitempty"`
 }
 
-// CommandRejected says that a command was refused and changed nothing. Code is stable, Reason is for people. Stream
-// and StreamSeq say where the dead letter came from, where there is one.
+// CommandRejected says that a command was refused and changed nothing. Code is stable, Reason is for people.
+// StreamSeq is the sequence of the refused message in its stream, where it came from one.
 type CommandRejected struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
@@ -121,6 +121,14 @@ type ErrorEvent struct {
 	Code        string `json:"code"`
 	Message     string `json:"message"`
 	Recoverable bool   `json:"recoverable"`
+}
+
+// MarshalJSON never writes null for the two lists that are always there.
+func (e *QueueUpdate) MarshalJSON() ([]byte, error) {
+	type plain QueueUpdate
+	p := plain(*e)
+	p.Steering, p.FollowUp = notNil(p.Steering), notNil(p.FollowUp)
+	return marshalPlain(p)
 }
 
 // EventType returns "command_accepted".

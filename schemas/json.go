@@ -53,5 +53,13 @@ func marshalTyped(key, value string, v any) ([]byte, error) {
 	return append(out, body[1:]...), nil
 }
 
+// notNil makes an empty list of a nil one: readers iterate without asking.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // Marshal encodes a value of this package as it goes over the wire: without HTML escaping.
 func Marshal(v any) ([]byte, error) { return marshalPlain(v) }

@@ -1,6 +1,9 @@
 package schemas
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // ModelRef names a model: the API it speaks, who provides it, and its id there.
 type ModelRef struct {
@@ -117,11 +120,22 @@ func (e StreamEvent) MarshalJSON() ([]byte, error) {
 	return marshalPlain(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads what MarshalJSON writes. An unknown type gives an [UnknownTypeError]. The ToolCall of a
+// toolcall_end is never nil.
 func (e *StreamEvent) UnmarshalJSON(data []byte) error {
 	var in streamEventJSON
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
+	}
+	switch in.Type {
+	case StreamStart, StreamDone, StreamError, StreamTextStart, StreamTextDelta, StreamTextEnd, StreamThinkingStart,
+		StreamThinkingDelta, StreamThinkingEnd, StreamToolCallStart, StreamToolCallDelta:
+	case StreamToolCallEnd:
+		if in.ToolCall == nil {
+			return errors.New("toolcall_end: no tool call")
+		}
+	default:
+		return &UnknownTypeError{What: "stream event", Type: string(in.Type)}
 	}
 	*e = StreamEvent{Type: in.Type, ToolCall: in.ToolCall, Reason: in.Reason}
 	if in.ContentIndex != nil {

@@ -42,6 +42,14 @@ type ToolExecutionUpdate struct {
 	PartialResult ToolResult `json:"partialResult"`
 }
 
+// MarshalJSON never writes null for the list of events.
+func (u *MessageUpdate) MarshalJSON() ([]byte, error) {
+	type plain MessageUpdate
+	p := plain(*u)
+	p.AssistantMessageEvents = notNil(p.AssistantMessageEvents)
+	return marshalPlain(p)
+}
+
 // EventType returns "message_update".
 func (*MessageUpdate) EventType() EventType { return EventMessageUpdate }
 
@@ -59,5 +67,8 @@ func DecodeUpdateData(t EventType, data []byte) (UpdateData, error) {
 	default:
 		return nil, &UnknownTypeError{What: "update", Type: string(t)}
 	}
-	return v, json.Unmarshal(data, v)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return v, nil
 }

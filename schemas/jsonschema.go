@@ -1,0 +1,83 @@
+package schemas
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+//go:embed jsonschema/*/*.json
+var schemaFS embed.FS
+
+const schemaRoot = "jsonschema"
+
+// SchemaName names one of the embedded JSON Schemas: its area (messages, events, updates, commands, tools; common for
+// the parts they share) and its name there.
+type SchemaName struct {
+	Area string
+	Name string
+}
+
+// URI is the schema's $id.
+func (n SchemaName) URI() string { return DataSchema(n.Area, n.Name) }
+
+// Schema returns the JSON Schema (draft 2020-12) of an area's message, such as "commands", "prompt". The caller owns
+// the bytes. References in it are relative to its $id.
+func Schema(area, name string) ([]byte, bool) {
+	raw, err := schemaFS.ReadFile(path.Join(schemaRoot, area, name+"."+Version+".json"))
+	return raw, err == nil
+}
+
+// SchemaNames lists the embedded schemas, sorted by area and name.
+func SchemaNames() []SchemaName {
+	files, err := fs.Glob(schemaFS, schemaRoot+"/*/*."+Version+".json") // sorted
+	if err != nil {
+		panic("schemas: list of embedded schemas: " + err.Error()) // only a bad pattern
+	}
+	names := make([]SchemaName, len(files))
+	for i, file := range files {
+		area, name := path.Split(strings.TrimPrefix(file, schemaRoot+"/"))
+		names[i] = SchemaName{Area: path.Clean(area), Name: strings.TrimSuffix(name, "."+Version+".json")}
+	}
+	return names
+}
+
+// compiledSchemas compiles all embedded schemas when the first is needed. They are part of the program and a test
+// compiles them, so that a mistake in one is a programmer's error.
+var compiledSchemas = sync.OnceValue(func() map[SchemaName]*jsonschema.Schema {
+	c := newCompiler()
+	compiled := make(map[SchemaName]*jsonschema.Schema)
+	for _, name := range SchemaNames() {
+		s, err := c.Compile(name.URI())
+		if err != nil {
+			panic(fmt.Sprintf("schemas: embedded schema %s: %v", name.URI(), err))
+		}
+		compiled[name] = s
+	}
+	return compiled
+})
+
+// newCompiler returns a compiler that knows the embedded schemas and loads nothing else: no file, no network.
+func newCompiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.AssertFormat = true
+	c.AssertContent = true // base64 of images
+	c.LoadURL = openEmbedded
+	c.RegisterExtension("memberCase", nil, memberCase{})
+	return c
+}
+
+func openEmbedded(uri string) (io.ReadCloser, error) {
+	file, ok := strings.CutPrefix(uri, SchemaBase)
+	if !ok {
+		return nil, fmt.Errorf("schemas: %s is not below %s", uri, SchemaBase)
+	}
+	return schemaFS.Open(path.Join(schemaRoot, file))
+}
