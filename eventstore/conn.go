@@ -1,0 +1,93 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// connWatch tells who waits for an answer that the connection has changed: the answer may be lost.
+type connWatch struct {
+	mu sync.Mutex
+	ch chan struct{} // closed at the next change
+}
+
+// watchConn watches until the connection is closed. lost is called whenever it went down.
+func watchConn(nc *nats.Conn, lost func()) *connWatch {
+	w := &connWatch{ch: make(chan struct{})}
+	status := nc.StatusChanged()
+	go func() {
+		defer nc.RemoveStatusListener(status)
+		for !nc.IsClosed() {
+			if <-status != nats.CONNECTED {
+				lost()
+			}
+			w.broadcast()
+		}
+		lost()
+		w.broadcast()
+	}()
+	return w
+}
+
+func (w *connWatch) broadcast() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.ch)
+	w.ch = make(chan struct{})
+}
+
+// changed returns a channel that is closed when the connection next goes down or comes back.
+func (w *connWatch) changed() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ch
+}
+
+// passing reports whether an error is of a kind that goes away when the server is back.
+func passing(err error) bool {
+	for _, e := range []error{nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
+		nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Bounds of the pause between two attempts to reach the server.
+const (
+	minPause = 5 * time.Millisecond
+	maxPause = 250 * time.Millisecond
+)
+
+// retry calls f until it succeeds, fails for good, ctx ends or OutcomeTimeout has passed. Every attempt has
+// AppendTimeout.
+func (s *Store) retry(ctx context.Context, f func(ctx context.Context) error) error {
+	all, cancel := context.WithTimeout(ctx, s.o.OutcomeTimeout)
+	defer cancel()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		one, cancel := context.WithTimeout(all, s.o.AppendTimeout)
+		err := f(one)
+		cancel()
+		if err == nil || !passing(err) || all.Err() != nil {
+			return err
+		}
+		s.pause(all, pause)
+	}
+}
+
+// pause waits for a while, for a change of the connection or for the end of ctx.
+func (s *Store) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-s.watch.changed():
+	}
+}
