@@ -3,10 +3,8 @@ package schemas
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -62,8 +60,12 @@ func DataSchema(area, name string) string {
 	return SchemaBase + area + "/" + name + "." + Version + ".json"
 }
 
-// EncodeEvent returns an event as a CloudEvent in binary mode: headers and payload. The headers are a fresh map.
+// EncodeEvent returns an event as a CloudEvent in binary mode: headers and payload. The headers are a fresh map. An
+// event without a source, with an illegal session id or with sequence 0 is an error: nobody could read it back.
 func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error) {
+	if err := checkEnvelope(e.Session, e.Seq, e.Source); err != nil {
+		return nil, nil, fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
+	}
 	payload, err = marshalPlain(e.Data)
 	if err != nil {
 		return nil, nil, fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
@@ -89,8 +91,12 @@ func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error
 	return h, payload, nil
 }
 
-// EncodeUpdate returns an update as a CloudEvent in binary mode. The headers are a fresh map.
+// EncodeUpdate returns an update as a CloudEvent in binary mode. The headers are a fresh map. It refuses what
+// [EncodeEvent] refuses.
 func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err error) {
+	if err := checkEnvelope(u.Session, u.Event, u.Source); err != nil {
+		return nil, nil, fmt.Errorf("schemas: encode update %s: %w", u.ID(), err)
+	}
 	payload, err = marshalPlain(u.Data)
 	if err != nil {
 		return nil, nil, fmt.Errorf("schemas: encode update %s: %w", u.ID(), err)
@@ -112,64 +118,57 @@ func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err err
 }
 
 // DecodeEvent reads an event from the headers and payload of a stored message. Where the header ce-dataref is set, the
-// caller has to fetch the payload first (see [DataRef]). A missing attribute is an error, an unknown type an [UnknownTypeError].
+// caller has to fetch the payload first (see [DataRef]). A missing or broken attribute is an error wrapping
+// [ErrAttribute], an unknown type an [UnknownTypeError].
 func DecodeEvent(header map[string][]string, payload []byte) (Event, error) {
-	h := headerMap(header)
-	session, seq, err := splitID(h.get(HeaderID))
+	env, err := readEnvelope(header)
 	if err != nil {
 		return Event{}, err
 	}
-	name, err := ParseCloudEventType(h.get(HeaderType))
+	session, seq, err := splitID(env.id)
 	if err != nil {
-		return Event{}, fmt.Errorf("event %s/%d: %w", session, seq, err)
+		return Event{}, err
 	}
-	at, err := time.Parse(time.RFC3339Nano, h.get(HeaderTime))
+	data, err := DecodeEventData(EventType(env.name), payload)
 	if err != nil {
-		return Event{}, fmt.Errorf("schemas: event %s/%d: time: %w", session, seq, err)
-	}
-	data, err := DecodeEventData(EventType(name), payload)
-	if err != nil {
-		return Event{}, fmt.Errorf("schemas: event %s/%d: %w", session, seq, err)
+		return Event{}, fmt.Errorf("schemas: event %s: %w", env.id, err)
 	}
 	return Event{
-		Session: session, Seq: seq, Time: at, Source: h.get(HeaderSource),
-		RunID: h.get(HeaderRunID), TurnID: h.get(HeaderTurnID),
-		CorrelationID: h.get(HeaderCorrelationID), CausationID: h.get(HeaderCausationID),
-		TraceParent: h.get(HeaderTraceParent), PrevHash: h.get(HeaderPrevHash), Data: data,
+		Session: session, Seq: seq, Time: env.time, Source: env.source, RunID: env.runID, TurnID: env.turnID,
+		CorrelationID: env.correlationID, CausationID: env.causationID,
+		TraceParent: env.traceParent, PrevHash: env.prevHash, Data: data,
 	}, nil
 }
 
-// DecodeUpdate reads an update from the headers and payload of a message.
+// DecodeUpdate reads an update from the headers and payload of a message. Its errors are those of [DecodeEvent].
 func DecodeUpdate(header map[string][]string, payload []byte) (Update, error) {
-	h := headerMap(header)
-	id := h.get(HeaderID)
-	head, nth, ok := cutLast(id, ".")
-	n, err := strconv.ParseUint(nth, 10, 64)
+	env, err := readEnvelope(header)
+	if err != nil {
+		return Update{}, err
+	}
+	head, nth, ok := cutLast(env.id, ".")
+	n, err := parseCount(nth)
 	if !ok || err != nil {
-		return Update{}, fmt.Errorf("schemas: update id %q is not <session>/<event>.<n>", id)
+		return Update{}, fmt.Errorf("schemas: %w: update id %.100q is not <session>/<event>.<n>", ErrAttribute, env.id)
 	}
 	session, seq, err := splitID(head)
 	if err != nil {
 		return Update{}, err
 	}
-	name, err := ParseCloudEventType(h.get(HeaderType))
+	data, err := DecodeUpdateData(EventType(env.name), payload)
 	if err != nil {
-		return Update{}, fmt.Errorf("update %s: %w", id, err)
+		return Update{}, fmt.Errorf("schemas: update %s: %w", env.id, err)
 	}
-	at, err := time.Parse(time.RFC3339Nano, h.get(HeaderTime))
-	if err != nil {
-		return Update{}, fmt.Errorf("schemas: update %s: time: %w", id, err)
-	}
-	data, err := DecodeUpdateData(EventType(name), payload)
-	if err != nil {
-		return Update{}, fmt.Errorf("schemas: update %s: %w", id, err)
-	}
-	return Update{Session: session, Event: seq, N: n, Time: at, Source: h.get(HeaderSource),
-		RunID: h.get(HeaderRunID), TurnID: h.get(HeaderTurnID), Data: data}, nil
+	return Update{
+		Session: session, Event: seq, N: n, Time: env.time, Source: env.source, RunID: env.runID, TurnID: env.turnID,
+		Data: data,
+	}, nil
 }
 
 // DataRef returns where the payload of a message is kept instead of in it, or "".
-func DataRef(header map[string][]string) string { return headerMap(header).get(HeaderDataRef) }
+func DataRef(header map[string][]string) string {
+	return (&attributes{header: header}).optional(HeaderDataRef)
+}
 
 // Hash is the hash that the next event carries as prevhash: SHA-256, in hex, over the message's ce- headers, sorted, and
 // its payload, both as stored. Other headers belong to the transport.
@@ -194,94 +193,4 @@ func Hash(header map[string][]string, payload []byte) string {
 	buf = append(buf, payload...)
 	sum := sha256.Sum256(buf)
 	return hex.EncodeToString(sum[:])
-}
-
-func splitID(id string) (session string, seq uint64, err error) {
-	session, tail, ok := cutLast(id, "/")
-	seq, err = strconv.ParseUint(tail, 10, 64)
-	if !ok || err != nil || seq == 0 {
-		return "", 0, fmt.Errorf("schemas: event id %q is not <session>/<seq>", id)
-	}
-	return session, seq, CheckSession(session)
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
-// headerMap is a NATS header with the percent-encoding of the NATS protocol binding.
-type headerMap map[string][]string
-
-// set leaves out empty values: CloudEvents has no empty attributes.
-func (h headerMap) set(key, value string) {
-	if value != "" {
-		h[key] = []string{EncodeHeaderValue(value)}
-	}
-}
-
-func (h headerMap) get(key string) string {
-	if v := h[key]; len(v) > 0 {
-		if s, err := DecodeHeaderValue(v[0]); err == nil {
-			return s
-		}
-	}
-	return ""
-}
-
-const upperHex = "0123456789ABCDEF"
-
-// EncodeHeaderValue percent-encodes what the binding wants encoded: space, double quote, percent and everything outside
-// printable ASCII, byte for byte of its UTF-8.
-func EncodeHeaderValue(s string) string {
-	plain := true
-	for i := 0; i < len(s); i++ {
-		if mustEncode(s[i]) {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return s
-	}
-	out := make([]byte, 0, len(s)+16)
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; mustEncode(c) {
-			out = append(out, '%', upperHex[c>>4], upperHex[c&15])
-		} else {
-			out = append(out, c)
-		}
-	}
-	return string(out)
-}
-
-func mustEncode(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '%' }
-
-var errPercent = errors.New("schemas: broken percent-encoding in a header")
-
-// DecodeHeaderValue undoes [EncodeHeaderValue]. Bytes that should have been encoded pass as they are.
-func DecodeHeaderValue(s string) (string, error) {
-	if !strings.Contains(s, "%") {
-		return s, nil
-	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			out = append(out, s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", errPercent
-		}
-		c, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", errPercent
-		}
-		out = append(out, byte(c))
-		i += 2
-	}
-	return string(out), nil
 }

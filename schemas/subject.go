@@ -50,7 +50,9 @@ func checkToken(what, token string) error {
 	return fmt.Errorf("%w: %s %q is not 1 to 64 characters of A-Z a-z 0-9 _ -", ErrSubject, what, token)
 }
 
-// Subjects builds and parses subjects below one prefix. The zero value uses [DefaultPrefix].
+// Subjects builds and parses subjects below one prefix. The zero value uses [DefaultPrefix]. Building takes tokens as
+// they are: what comes from outside goes through [CheckSession] or [CheckToken] first. Parsing refuses what building
+// from legal tokens cannot give, with an error wrapping [ErrSubject].
 type Subjects struct{ prefix string }
 
 // NewSubjects returns the grammar below prefix; an empty prefix is [DefaultPrefix]. The prefix may have up to eight
@@ -99,6 +101,11 @@ func (s Subjects) Cancel(session, call string) string {
 	return s.Prefix() + ".cancel." + session + "." + call
 }
 
+// Schedule is where a timer of a session waits until it is due: agent.sched.<session>.<name>.
+func (s Subjects) Schedule(session, name string) string {
+	return s.Prefix() + ".sched." + session + "." + name
+}
+
 // Dead is where what could not be processed goes: agent.dead.<stream>.<session>. What has no legal session id goes to
 // the session token "_".
 func (s Subjects) Dead(stream, session string) string {
@@ -135,13 +142,52 @@ func (s Subjects) ParseEvent(subject string) (session string, err error) {
 	return session, CheckSession(session)
 }
 
+// ParseLive returns the session of a live subject, and whether it is that of updates and not of events.
+func (s Subjects) ParseLive(subject string) (session string, update bool, err error) {
+	tokens, err := s.tokens(subject, "live", "<session>.<event or update>", 2)
+	if err != nil {
+		return "", false, err
+	}
+	if tokens[1] != "event" && tokens[1] != "update" {
+		return "", false, fmt.Errorf("%w: %.100q ends with neither event nor update", ErrSubject, subject)
+	}
+	return tokens[0], tokens[1] == "update", CheckSession(tokens[0])
+}
+
 // ParseTool returns tool, session and call of a tool call's subject.
 func (s Subjects) ParseTool(subject string) (tool, session, call string, err error) {
-	rest, ok := strings.CutPrefix(subject, s.Prefix()+".tool.")
-	tokens := strings.Split(rest, ".")
-	if !ok || len(tokens) != 3 {
-		return "", "", "", fmt.Errorf("%w: %q is not %s.tool.<tool>.<session>.<call>", ErrSubject, subject, s.Prefix())
+	tokens, err := s.tokens(subject, "tool", "<tool>.<session>.<call>", 3)
+	if err != nil {
+		return "", "", "", err
 	}
 	return tokens[0], tokens[1], tokens[2], errors.Join(CheckToken("tool", tokens[0]), CheckSession(tokens[1]),
 		CheckToken("call", tokens[2]))
+}
+
+// ParseCancel returns session and call of a cancel subject.
+func (s Subjects) ParseCancel(subject string) (session, call string, err error) {
+	tokens, err := s.tokens(subject, "cancel", "<session>.<call>", 2)
+	if err != nil {
+		return "", "", err
+	}
+	return tokens[0], tokens[1], errors.Join(CheckSession(tokens[0]), CheckToken("call", tokens[1]))
+}
+
+// ParseDead returns stream and session of a dead letter's subject.
+func (s Subjects) ParseDead(subject string) (stream, session string, err error) {
+	tokens, err := s.tokens(subject, "dead", "<stream>.<session>", 2)
+	if err != nil {
+		return "", "", err
+	}
+	return tokens[0], tokens[1], errors.Join(CheckToken("stream", tokens[0]), CheckSession(tokens[1]))
+}
+
+// tokens returns the n tokens of a subject below prefix.area; form describes them.
+func (s Subjects) tokens(subject, area, form string, n int) ([]string, error) {
+	rest, ok := strings.CutPrefix(subject, s.Prefix()+"."+area+".")
+	tokens := strings.Split(rest, ".")
+	if !ok || len(tokens) != n {
+		return nil, fmt.Errorf("%w: %.100q is not %s.%s.%s", ErrSubject, subject, s.Prefix(), area, form)
+	}
+	return tokens, nil
 }

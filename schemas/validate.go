@@ -119,6 +119,10 @@ func problem(e *jsonschema.ValidationError) string {
 	switch keyword := e.KeywordLocation[strings.LastIndexByte(e.KeywordLocation, '/')+1:]; keyword {
 	case "format", "minimum", "maximum": // the library quotes the value
 		message = fmt.Sprintf("does not keep to its %s", keyword)
+	case "pattern":
+		if strings.HasSuffix(message, `'\\S'`) {
+			message = "must not be blank"
+		}
 	}
 	return path + ": " + message
 }
