@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"errors"
-	"fmt"
 	"sort"
 	"strings"
 
@@ -117,8 +116,12 @@ func problem(e *jsonschema.ValidationError) string {
 	}
 	message := e.Message
 	switch keyword := e.KeywordLocation[strings.LastIndexByte(e.KeywordLocation, '/')+1:]; keyword {
-	case "format", "minimum", "maximum": // the library quotes the value
-		message = fmt.Sprintf("does not keep to its %s", keyword)
+	case "format": // here and below the library quotes the value
+		message = "not in the required format"
+	case "minimum":
+		message = "less than the minimum"
+	case "maximum":
+		message = "greater than the maximum"
 	case "pattern":
 		if strings.HasSuffix(message, `'\\S'`) {
 			message = "must not be blank"
