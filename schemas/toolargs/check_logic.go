@@ -1,0 +1,139 @@
+package toolargs
+
+// refChecks compiles $ref and its dynamic kin. A reference to nowhere is a schema that is false.
+func (c *compiler) refChecks(n *node, schema *value) {
+	for _, keyword := range []string{"$ref", "$recursiveRef", "$dynamicRef"} {
+		ref, ok := stringAt(schema, keyword)
+		if !ok {
+			continue
+		}
+		target := c.refs.resolve(schema, ref, keyword == "$dynamicRef")
+		if !isSchema(target) {
+			target = &value{kind: kindFalse}
+		}
+		to := c.node(target)
+		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
+			inner := sc.fresh()
+			branch := r.branch()
+			if !w.walk(to, v, branch, inner) {
+				if r != nil {
+					r.addAll([]*report{branch})
+				}
+				return false
+			}
+			sc.merge(inner)
+			return true
+		})
+	}
+}
+
+// logicChecks compiles the keywords that combine schemas.
+func (c *compiler) logicChecks(n *node, schema *value) {
+	c.ifCheck(n, schema)
+	if not := c.schemaAt(schema, "not"); not != nil {
+		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
+			return !w.walk(not, v, nil, sc.fresh()) || r.add(w, "must not be valid")
+		})
+	}
+	if members, ok := c.listAt(schema, "allOf"); ok {
+		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
+			passed, failed := w.walkAll(members, v, r, sc)
+			if passed == len(members) {
+				return true
+			}
+			if r != nil {
+				r.addAll(failed)
+			}
+			return false
+		})
+	}
+	if members, ok := c.listAt(schema, "anyOf"); ok {
+		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
+			passed, failed := w.walkAll(members, v, r, sc)
+			if passed > 0 {
+				return true
+			}
+			if r != nil {
+				r.addAll(failed)
+			}
+			return r.add(w, "must match a schema in anyOf")
+		})
+	}
+	if members, ok := c.listAt(schema, "oneOf"); ok {
+		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
+			passed, failed := w.walkAll(members, v, r, sc)
+			if passed == 1 {
+				return true
+			}
+			if r != nil && passed == 0 {
+				r.addAll(failed)
+			}
+			return r.add(w, "must match exactly one schema in oneOf")
+		})
+	}
+}
+
+// walkAll holds the value against every member, counts those that fit, and returns the reports of the others. What the
+// former have evaluated is merged into the scope.
+func (w *walker) walkAll(members []*node, v *value, r *report, sc *scope) (passed int, failed []*report) {
+	for _, m := range members {
+		inner, branch := sc.fresh(), r.branch()
+		switch {
+		case w.walk(m, v, branch, inner):
+			passed++
+			sc.merge(inner)
+		case r != nil:
+			failed = append(failed, branch)
+		}
+	}
+	return passed, failed
+}
+
+// ifCheck compiles if, then and else. As in the reference, what else finds is reported, what then finds is not.
+func (c *compiler) ifCheck(n *node, schema *value) {
+	condition := c.schemaAt(schema, "if")
+	if condition == nil {
+		return
+	}
+	then, otherwise := c.schemaAt(schema, "then"), c.schemaAt(schema, "else")
+	n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
+		if inner := sc.fresh(); w.walk(condition, v, nil, inner) {
+			if then != nil && !w.walk(then, v, nil, inner) {
+				return r.add(w, `must match "then" schema`)
+			}
+			sc.merge(inner)
+			return true
+		}
+		return otherwise == nil || w.walk(otherwise, v, r, sc) || r.add(w, `must match "else" schema`)
+	})
+}
+
+// unevaluatedChecks compile the keywords for what no other keyword of the schema has looked at. They come last.
+func (c *compiler) unevaluatedChecks(n *node, schema *value) {
+	if rest := c.schemaAt(schema, "unevaluatedItems"); rest != nil {
+		n.add(kindArray, func(w *walker, v *value, r *report, sc *scope) bool {
+			ok := true
+			for i := range v.elems {
+				if sc.hasItem(i) || w.walk(rest, &v.elems[i].val, nil, sc.fresh()) {
+					sc.addItem(i)
+				} else {
+					ok = false
+				}
+			}
+			return ok || r.add(w, "must not have unevaluated items")
+		})
+	}
+	if rest := c.schemaAt(schema, "unevaluatedProperties"); rest != nil {
+		n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
+			ok := true
+			for i := range v.elems {
+				if key := v.elems[i].key; sc.hasKey(key) || w.walk(rest, &v.elems[i].val, nil, sc.fresh()) {
+					sc.addKey(key)
+				} else {
+					ok = false
+				}
+			}
+			return ok || r.add(w, "must not have unevaluated properties")
+		})
+	}
+}

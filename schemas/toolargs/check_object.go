@@ -1,0 +1,242 @@
+package toolargs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// objectChecks compiles the keywords for objects.
+func (c *compiler) objectChecks(n *node, schema *value) {
+	c.requiredCheck(n, schema)
+	c.additionalCheck(n, schema)
+	c.dependencyChecks(n, schema)
+	c.patternPropertiesCheck(n, schema)
+	if properties, ok := c.mapAt(schema, "properties"); ok {
+		n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
+			return checkProperties(properties, w, v, r, sc)
+		})
+	}
+	if names := c.schemaAt(schema, "propertyNames"); names != nil {
+		n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool { return checkNames(names, w, v, r, sc) })
+	}
+	if limit, ok := numberAt(schema, "minProperties"); ok {
+		n.add(kindObject, func(w *walker, v *value, r *report, _ *scope) bool {
+			return float64(len(v.elems)) >= limit || r.add(w, "must not have fewer than "+formatNumber(limit)+" properties")
+		})
+	}
+	if limit, ok := numberAt(schema, "maxProperties"); ok {
+		n.add(kindObject, func(w *walker, v *value, r *report, _ *scope) bool {
+			return float64(len(v.elems)) <= limit || r.add(w, "must not have more than "+formatNumber(limit)+" properties")
+		})
+	}
+}
+
+// requiredCheck reports all that is missing in one line, under the path of the first.
+func (c *compiler) requiredCheck(n *node, schema *value) {
+	required, ok := stringsOf(schema.member("required"))
+	if !ok {
+		return
+	}
+	n.add(kindObject, func(w *walker, v *value, r *report, _ *scope) bool {
+		var missing []string
+		for _, name := range required {
+			if v.member(name) == nil {
+				if r == nil {
+					return false
+				}
+				missing = append(missing, name)
+			}
+		}
+		if len(missing) == 0 {
+			return true
+		}
+		path := dotted(w.path)
+		if path != "" && missing[0] != "" {
+			path += "."
+		}
+		return r.addAt(path+missing[0], "must have required properties "+strings.Join(missing, ", "))
+	})
+}
+
+// additionalCheck compiles additionalProperties: what neither properties nor patternProperties name.
+func (c *compiler) additionalCheck(n *node, schema *value) {
+	additional := c.schemaAt(schema, "additionalProperties")
+	if additional == nil {
+		return
+	}
+	properties, _ := c.mapAt(schema, "properties")
+	known := make(map[string]bool, len(properties))
+	for _, p := range properties {
+		known[p.name] = true
+	}
+	patterns, _ := c.patterns(schema)
+	n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
+		ok := true
+		for i := range v.elems {
+			m := &v.elems[i]
+			if known[m.key] || matchesAny(patterns, m.key) {
+				continue
+			}
+			if w.walkMember(additional, m, r, sc) {
+				sc.addKey(m.key)
+			} else if ok = false; r == nil {
+				return false
+			}
+		}
+		return ok || r.add(w, "must not have additional properties")
+	})
+}
+
+// patternNode is a schema for the properties whose name matches.
+type patternNode struct {
+	*regexp.Regexp
+	schema *node
+}
+
+func (c *compiler) patterns(schema *value) ([]patternNode, bool) {
+	nodes, ok := c.mapAt(schema, "patternProperties")
+	patterns := make([]patternNode, 0, len(nodes))
+	for _, p := range nodes {
+		if re := c.regexp(p.name); re != nil {
+			patterns = append(patterns, patternNode{re, p.node})
+		}
+	}
+	return patterns, ok
+}
+
+func matchesAny(patterns []patternNode, name string) bool {
+	for _, p := range patterns {
+		if p.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *compiler) patternPropertiesCheck(n *node, schema *value) {
+	patterns, ok := c.patterns(schema)
+	if !ok {
+		return
+	}
+	n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
+		ok := true
+		for _, p := range patterns {
+			for i := range v.elems {
+				m := &v.elems[i]
+				if !p.MatchString(m.key) {
+					continue
+				}
+				if w.walkMember(p.schema, m, r, sc) {
+					sc.addKey(m.key)
+				} else if ok = false; r == nil {
+					return false
+				}
+			}
+		}
+		return ok
+	})
+}
+
+// checkProperties takes the properties in the schema's order.
+func checkProperties(properties []namedNode, w *walker, v *value, r *report, sc *scope) bool {
+	ok := true
+	for _, p := range properties {
+		m := v.find(p.name)
+		if m == nil {
+			sc.addKey(p.name)
+			continue
+		}
+		if w.walkMember(p.node, m, r, sc) {
+			sc.addKey(p.name)
+		} else if ok = false; r == nil {
+			return false
+		}
+	}
+	return ok
+}
+
+// checkNames holds every name, as a string, against a schema.
+func checkNames(names *node, w *walker, v *value, r *report, sc *scope) bool {
+	var invalid []string
+	for i := range v.elems {
+		name := elem{key: v.elems[i].key, val: value{kind: kindString, str: v.elems[i].key}}
+		if !w.walkMember(names, &name, r, sc) {
+			if r == nil {
+				return false
+			}
+			invalid = append(invalid, name.key)
+		}
+	}
+	return len(invalid) == 0 || r.add(w, "property names "+strings.Join(invalid, ", ")+" are invalid")
+}
+
+// dependency is what the presence of a property asks for: others, or a schema for the whole object.
+type dependency struct {
+	name   string
+	others []string
+	schema *node
+	each   bool // a line for every missing one, not only for the first
+}
+
+// dependencyChecks compiles dependencies, dependentRequired and dependentSchemas.
+func (c *compiler) dependencyChecks(n *node, schema *value) {
+	for _, keyword := range []string{"dependencies", "dependentRequired", "dependentSchemas"} {
+		dependencies, ok := c.dependencies(schema.member(keyword), keyword)
+		if !ok {
+			continue
+		}
+		n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
+			ok := true
+			for _, d := range dependencies {
+				if v.member(d.name) != nil && !d.check(w, v, r, sc) {
+					if ok = false; r == nil {
+						return false
+					}
+				}
+			}
+			return ok
+		})
+	}
+}
+
+// dependencies reads the object under one of the three keywords; if anything in it is not as it should be, it does not
+// count.
+func (c *compiler) dependencies(v *value, keyword string) ([]dependency, bool) {
+	if v == nil || v.kind != kindObject {
+		return nil, false
+	}
+	list := make([]dependency, 0, len(v.elems))
+	for i := range v.elems {
+		d := dependency{name: v.elems[i].key, each: keyword == "dependentRequired"}
+		sub := &v.elems[i].val
+		others, isList := stringsOf(sub)
+		switch {
+		case isList && keyword != "dependentSchemas":
+			d.others = others
+		case isSchema(sub) && keyword != "dependentRequired":
+			d.schema = c.node(sub)
+		default:
+			return nil, false
+		}
+		list = append(list, d)
+	}
+	return list, true
+}
+
+func (d dependency) check(w *walker, v *value, r *report, sc *scope) bool {
+	if d.schema != nil {
+		return w.walk(d.schema, v, r, sc)
+	}
+	ok := true
+	for _, other := range d.others {
+		if v.member(other) != nil {
+			continue
+		}
+		ok = r.add(w, fmt.Sprintf("must have properties %s when property %s is present", strings.Join(d.others, ", "), d.name))
+		if !d.each || r == nil {
+			break
+		}
+	}
+	return ok
+}

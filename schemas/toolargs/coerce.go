@@ -1,0 +1,194 @@
+package toolargs
+
+import "slices"
+
+// coercion is what a schema wants of a value's form. It is compiled apart from the checks because it follows fewer
+// keywords: a schema that coerces nothing has none.
+type coercion struct {
+	allOf        []*coercion
+	anyOf, oneOf []unionMember
+	types        []string
+	properties   []namedCoercion
+	additional   *coercion
+	known        map[string]bool // names in properties, where additional is set
+	items        *coercion
+	tuple        []*coercion // items as a list; members may be nil
+}
+
+type namedCoercion struct {
+	name string
+	*coercion
+}
+
+// unionMember is a member of anyOf or oneOf. Its schema is compiled as a document of its own; nil never fits.
+type unionMember struct {
+	*coercion
+	alone *node
+}
+
+// apply coerces in place and reports whether anything changed.
+func (c *coercion) apply(v *value) (changed bool) {
+	for _, nested := range c.allOf {
+		changed = nested.applyTo(v) || changed
+	}
+	changed = applyUnion(c.anyOf, v) || changed
+	changed = applyUnion(c.oneOf, v) || changed
+	changed = c.applyTypes(v) || changed
+	switch {
+	case v.kind == kindObject && slices.Contains(c.types, "object"):
+		changed = c.applyMembers(v) || changed
+	case v.kind == kindArray && slices.Contains(c.types, "array"):
+		changed = c.applyItems(v) || changed
+	}
+	return changed
+}
+
+// applyTo is apply for a coercion that may be nil.
+func (c *coercion) applyTo(v *value) bool { return c != nil && c.apply(v) }
+
+// applyUnion takes the form of the first member that fits after coercion.
+func applyUnion(members []unionMember, v *value) bool {
+	for _, m := range members {
+		if m.alone == nil {
+			continue
+		}
+		candidate := v.clone()
+		changed := m.applyTo(&candidate)
+		var w walker
+		if w.walk(m.alone, &candidate, nil, m.alone.scope()) && !w.endless {
+			if changed {
+				*v = candidate
+			}
+			return changed
+		}
+	}
+	return false
+}
+
+func (c *coercion) applyTypes(v *value) bool {
+	if len(c.types) > 1 && slices.ContainsFunc(c.types, v.isA) {
+		return c.plainInteger(v)
+	}
+	for _, t := range c.types {
+		if coerceScalar(v, t) {
+			return true
+		}
+	}
+	return c.plainInteger(v)
+}
+
+// plainInteger writes an integer that came as 5.0 or 5e0 as the 5 that readers in other languages than JavaScript want.
+func (c *coercion) plainInteger(v *value) bool {
+	if v.kind != kindNumber || !isInteger(v.num) || !slices.Contains(c.types, "integer") {
+		return false
+	}
+	plain := formatNumber(v.num)
+	if isPlain(v.str) || !isPlain(plain) {
+		return false
+	}
+	v.str = plain
+	return true
+}
+
+func isPlain(literal string) bool {
+	for _, c := range []byte(literal) {
+		if c != '-' && !isDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// applyMembers coerces properties in the schema's order, then the others.
+func (c *coercion) applyMembers(v *value) (changed bool) {
+	for _, p := range c.properties {
+		if m := v.member(p.name); m != nil {
+			changed = p.apply(m) || changed
+		}
+	}
+	if c.additional != nil {
+		for i := range v.elems {
+			if !c.known[v.elems[i].key] {
+				changed = c.additional.apply(&v.elems[i].val) || changed
+			}
+		}
+	}
+	return changed
+}
+
+func (c *coercion) applyItems(v *value) (changed bool) {
+	for i := range v.elems {
+		item := c.items
+		if i < len(c.tuple) {
+			item = c.tuple[i]
+		}
+		changed = item.applyTo(&v.elems[i].val) || changed
+	}
+	return changed
+}
+
+// coerceScalar makes a scalar one of the named type if there is a way, and reports whether it did.
+func coerceScalar(v *value, typ string) bool {
+	switch typ {
+	case "number", "integer":
+		return coerceNumber(v, typ == "integer")
+	case "boolean":
+		return coerceBool(v)
+	case "string":
+		return coerceString(v)
+	case "null":
+		if v.kind == kindFalse || v.kind == kindNumber && v.num == 0 || v.kind == kindString && v.str == "" {
+			*v = value{kind: kindNull}
+			return true
+		}
+	}
+	return false
+}
+
+func coerceNumber(v *value, integer bool) bool {
+	switch v.kind {
+	case kindNull, kindFalse:
+		*v = numberValue(0)
+	case kindTrue:
+		*v = numberValue(1)
+	case kindString:
+		f, ok := parseNumber(v.str)
+		if !ok || integer && !isInteger(f) {
+			return false
+		}
+		*v = numberValue(f)
+	default:
+		return false
+	}
+	return true
+}
+
+func numberValue(f float64) value { return value{kind: kindNumber, num: f, str: formatNumber(f)} }
+
+func coerceBool(v *value) bool {
+	switch {
+	case v.kind == kindNull, v.kind == kindString && v.str == "false", v.kind == kindNumber && v.num == 0:
+		*v = value{kind: kindFalse}
+	case v.kind == kindString && v.str == "true", v.kind == kindNumber && v.num == 1:
+		*v = value{kind: kindTrue}
+	default:
+		return false
+	}
+	return true
+}
+
+func coerceString(v *value) bool {
+	switch v.kind {
+	case kindNull:
+		*v = value{kind: kindString}
+	case kindFalse:
+		*v = value{kind: kindString, str: "false"}
+	case kindTrue:
+		*v = value{kind: kindString, str: "true"}
+	case kindNumber:
+		*v = value{kind: kindString, str: formatNumber(v.num)}
+	default:
+		return false
+	}
+	return true
+}

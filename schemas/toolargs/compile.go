@@ -1,0 +1,267 @@
+package toolargs
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+)
+
+// compiler turns one document into nodes. Every schema of the document becomes one node, so that references may be
+// circular.
+type compiler struct {
+	doc         *value
+	nodes       map[*value]*node
+	refs        *resolver
+	unevaluated bool
+	err         error // the first thing that cannot be compiled
+}
+
+func newCompiler(doc *value) *compiler {
+	return &compiler{doc: doc, nodes: make(map[*value]*node), refs: newResolver(doc), unevaluated: asksUnevaluated(doc)}
+}
+
+// alone compiles a member of a union as a document of its own, as the reference does to try it.
+func alone(schema *value) *node {
+	c := newCompiler(schema)
+	n := c.node(schema)
+	if c.err != nil {
+		return nil
+	}
+	return n
+}
+
+func isSchema(v *value) bool { return v != nil && v.kind&(kindObject|kindBool) != 0 }
+
+// asksUnevaluated reports whether anything in the document looks at what has been evaluated.
+func asksUnevaluated(v *value) bool {
+	if isSchema(v.member("unevaluatedItems")) || isSchema(v.member("unevaluatedProperties")) {
+		return true
+	}
+	return slices.ContainsFunc(v.elems, func(e elem) bool { return asksUnevaluated(&e.val) })
+}
+
+// node compiles a schema. The caller has made sure that it is one.
+func (c *compiler) node(schema *value) *node {
+	if n := c.nodes[schema]; n != nil {
+		return n
+	}
+	n := &node{unevaluated: c.unevaluated}
+	c.nodes[schema] = n // before its parts: they may refer to it
+	switch schema.kind {
+	case kindTrue:
+	case kindFalse:
+		n.add(kindAny, func(w *walker, _ *value, r *report, _ *scope) bool { return r.add(w, "schema is false") })
+	default:
+		c.keywords(n, schema)
+	}
+	return n
+}
+
+func (n *node) add(on kind, run func(w *walker, v *value, r *report, sc *scope) bool) {
+	n.checks = append(n.checks, check{on, run})
+}
+
+// keywords compiles the keywords of a schema. The order is that of the reports.
+func (c *compiler) keywords(n *node, schema *value) {
+	c.typeCheck(n, schema)
+	c.objectChecks(n, schema)
+	c.arrayChecks(n, schema)
+	c.stringChecks(n, schema)
+	c.numberChecks(n, schema)
+	c.refChecks(n, schema)
+	c.valueChecks(n, schema)
+	c.logicChecks(n, schema)
+	c.unevaluatedChecks(n, schema)
+}
+
+// schemaAt compiles the schema under a keyword; nil if there is none.
+func (c *compiler) schemaAt(schema *value, keyword string) *node {
+	if sub := schema.member(keyword); isSchema(sub) {
+		return c.node(sub)
+	}
+	return nil
+}
+
+// listAt compiles the list of schemas under a keyword. A list with anything else in it does not count.
+func (c *compiler) listAt(schema *value, keyword string) ([]*node, bool) {
+	list := schema.member(keyword)
+	if list == nil || list.kind != kindArray {
+		return nil, false
+	}
+	nodes := make([]*node, 0, len(list.elems))
+	for i := range list.elems {
+		if !isSchema(&list.elems[i].val) {
+			return nil, false
+		}
+		nodes = append(nodes, c.node(&list.elems[i].val))
+	}
+	return nodes, true
+}
+
+// namedNode is a schema under a name: a property, a pattern.
+type namedNode struct {
+	name string
+	*node
+}
+
+// mapAt compiles the object of schemas under a keyword. An object with anything else in it does not count.
+func (c *compiler) mapAt(schema *value, keyword string) ([]namedNode, bool) {
+	m := schema.member(keyword)
+	if m == nil || m.kind != kindObject {
+		return nil, false
+	}
+	nodes := make([]namedNode, 0, len(m.elems))
+	for i := range m.elems {
+		if !isSchema(&m.elems[i].val) {
+			return nil, false
+		}
+		nodes = append(nodes, namedNode{m.elems[i].key, c.node(&m.elems[i].val)})
+	}
+	return nodes, true
+}
+
+// numberAt returns the number under a keyword.
+func numberAt(schema *value, keyword string) (float64, bool) {
+	v := schema.member(keyword)
+	if v == nil || v.kind != kindNumber || math.IsInf(v.num, 0) {
+		return 0, false
+	}
+	return v.num, true
+}
+
+// stringAt returns the string under a keyword.
+func stringAt(schema *value, keyword string) (string, bool) {
+	v := schema.member(keyword)
+	if v == nil || v.kind != kindString {
+		return "", false
+	}
+	return v.str, true
+}
+
+// stringsOf returns a list of nothing but strings.
+func stringsOf(v *value) ([]string, bool) {
+	if v == nil || v.kind != kindArray {
+		return nil, false
+	}
+	list := make([]string, 0, len(v.elems))
+	for i := range v.elems {
+		if v.elems[i].val.kind != kindString {
+			return nil, false
+		}
+		list = append(list, v.elems[i].val.str)
+	}
+	return list, true
+}
+
+// regexp compiles a pattern; the first that fails is the error of the whole schema.
+func (c *compiler) regexp(pattern string) *regexp.Regexp {
+	re, err := compilePattern(pattern)
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("pattern %q: %w", pattern, err)
+	}
+	return re
+}
+
+// coercion compiles what a schema coerces; nil if nothing.
+func (c *compiler) coercion(schema *value) *coercion {
+	if schema.kind != kindObject {
+		return nil
+	}
+	co := &coercion{
+		types: schemaTypes(schema.member("type")),
+		anyOf: c.union(schema.member("anyOf")),
+		oneOf: c.union(schema.member("oneOf")),
+	}
+	if list := schema.member("allOf"); list != nil && list.kind == kindArray {
+		for i := range list.elems {
+			if nested := c.coercion(&list.elems[i].val); nested != nil {
+				co.allOf = append(co.allOf, nested)
+			}
+		}
+	}
+	if slices.Contains(co.types, "object") {
+		c.memberCoercion(co, schema)
+	}
+	if slices.Contains(co.types, "array") {
+		c.itemCoercion(co, schema.member("items"))
+	}
+	if co.idle() {
+		return nil
+	}
+	return co
+}
+
+// idle reports whether a coercion cannot change anything.
+func (c *coercion) idle() bool {
+	structural := func(t string) bool { return t == "object" || t == "array" }
+	return len(c.allOf) == 0 && len(c.anyOf) == 0 && len(c.oneOf) == 0 && len(c.properties) == 0 &&
+		c.additional == nil && c.items == nil && len(c.tuple) == 0 &&
+		!slices.ContainsFunc(c.types, func(t string) bool { return !structural(t) })
+}
+
+func (c *compiler) memberCoercion(co *coercion, schema *value) {
+	properties := schema.member("properties")
+	if properties != nil && properties.kind == kindObject {
+		for i := range properties.elems {
+			if p := c.coercion(&properties.elems[i].val); p != nil {
+				co.properties = append(co.properties, namedCoercion{properties.elems[i].key, p})
+			}
+		}
+	}
+	additional := schema.member("additionalProperties")
+	if additional == nil {
+		return
+	}
+	if co.additional = c.coercion(additional); co.additional != nil {
+		co.known = make(map[string]bool)
+		if properties != nil {
+			for i := range properties.elems {
+				co.known[properties.elems[i].key] = true
+			}
+		}
+	}
+}
+
+func (c *compiler) itemCoercion(co *coercion, items *value) {
+	switch {
+	case items == nil:
+	case items.kind == kindObject:
+		co.items = c.coercion(items)
+	case items.kind == kindArray:
+		for i := range items.elems {
+			co.tuple = append(co.tuple, c.coercion(&items.elems[i].val))
+		}
+	}
+}
+
+func (c *compiler) union(list *value) []unionMember {
+	if list == nil || list.kind != kindArray {
+		return nil
+	}
+	var members []unionMember
+	for i := range list.elems {
+		if member := &list.elems[i].val; member.kind == kindObject {
+			members = append(members, unionMember{c.coercion(member), alone(member)})
+		}
+	}
+	return members
+}
+
+// schemaTypes returns the types a value may be coerced to, in the schema's order.
+func schemaTypes(v *value) []string {
+	switch {
+	case v == nil:
+	case v.kind == kindString:
+		return []string{v.str}
+	case v.kind == kindArray:
+		var types []string
+		for i := range v.elems {
+			if t := &v.elems[i].val; t.kind == kindString {
+				types = append(types, t.str)
+			}
+		}
+		return types
+	}
+	return nil
+}
