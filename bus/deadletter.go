@@ -43,7 +43,7 @@ func DeadLetter(c *Conn, o DeadLetterOptions) message.HandlerMiddleware {
 // bury returns nil if the message is in AGENT_DEAD, or what the handler said.
 func bury(c *Conn, o DeadLetterOptions, m *message.Message, cause error) error {
 	raw, ok := RawMessage(m)
-	if !ok {
+	if !ok || errors.Is(context.Cause(m.Context()), ErrClosed) { // cut off by our own stopping: no fault of the message
 		return cause
 	}
 	md, err := raw.Metadata()
