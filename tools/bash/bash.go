@@ -1,0 +1,155 @@
+// Package bash is the tool that runs shell commands.
+//
+// A command runs as a process group of its own in the workspace's directory, with nothing to read and only those
+// variables of the environment that are allowed: keys of the worker do not leak into it. Nothing else confines it.
+//
+// Both output streams are one, in order of arrival. What is shown is the end of it; once that is not all, everything is
+// kept in a file whose name the result tells. Memory does not grow with the output.
+package bash
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// Name is the tool's name.
+const Name = "bash"
+
+const parameters = `{
+  "type": "object",
+  "properties": {
+    "command": {"type": "string", "description": "Bash command to execute"},
+    "timeout": {"type": "number", "description": "Timeout in seconds (optional, no default timeout)"}
+  },
+  "required": ["command"]
+}`
+
+const description = "Execute a bash command in the working directory. Returns stdout and stderr. The output is truncated " +
+	"to the last 2000 lines or 50KB (whichever is hit first); then the full output is saved to a temporary file. " +
+	"Optionally provide a timeout in seconds."
+
+// Options configures [New].
+type Options struct {
+	// Workspace says where commands run. The caller keeps it open as long as the tool is used.
+	Workspace *workspace.Workspace
+	// Environ is the environment to choose from, as of [os.Environ]; nil is an empty one.
+	Environ []string
+	// Env names further variables to pass on, besides those of [DefaultEnv]. A final * stands for any ending.
+	Env []string
+	// TempDir is where the output of commands is kept when it is too long, default [os.TempDir]. Somebody else has to
+	// clean it up.
+	TempDir string
+	// UpdateEvery is the least time between two updates, default 100 ms.
+	UpdateEvery time.Duration
+}
+
+type arguments struct {
+	Command string  `json:"command"`
+	Timeout float64 `json:"timeout"`
+}
+
+// New returns the tool.
+func New(o Options) tools.Tool {
+	if o.TempDir == "" {
+		o.TempDir = os.TempDir()
+	}
+	if o.UpdateEvery <= 0 {
+		o.UpdateEvery = 100 * time.Millisecond
+	}
+	s := shell{opts: o, path: find(), env: allowed(o.Environ, o.Env)}
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{
+			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+			Effect: schemas.EffectUnsafe,
+		},
+		Execute: s.execute,
+	}
+}
+
+// shell is safe for concurrent use.
+type shell struct {
+	opts Options
+	path string
+	env  []string
+}
+
+func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	args, err := tools.DecodeArguments[arguments](call)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	dir := s.opts.Workspace.Dir()
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return schemas.ToolResult{}, fmt.Errorf(
+			"Working directory does not exist: %s\nCannot execute bash commands.", dir) //nolint:staticcheck // shown to models as it is
+	}
+	if ctx.Err() != nil {
+		return schemas.ToolResult{}, interruption(ctx)
+	}
+	ctx, cancel := withTimeout(ctx, args.Timeout)
+	defer cancel()
+
+	out := newOutput(s.opts.TempDir)
+	defer out.close()
+	live := startLive(out, s.opts.UpdateEvery, update)
+	state, err := s.run(ctx, args.Command, dir, live)
+	out.finish()
+	live.stop()
+	return conclude(ctx, out.snapshot(), state, err)
+}
+
+// timeoutError is the cause of a context that ends by the call's own timeout.
+type timeoutError struct{ seconds float64 }
+
+func (e *timeoutError) Error() string {
+	return "Command timed out after " + tools.Seconds(e.seconds) + " seconds"
+}
+
+func withTimeout(ctx context.Context, seconds float64) (context.Context, context.CancelFunc) {
+	const most = float64(1<<63-1) / float64(time.Second)
+	if !(seconds > 0) || seconds >= most {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, time.Duration(seconds*float64(time.Second)), &timeoutError{seconds})
+}
+
+// interruption says why the command was killed.
+func interruption(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var own *timeoutError
+	var limit *tools.TimeLimitError
+	switch {
+	case errors.As(cause, &own):
+		return own
+	case errors.As(cause, &limit):
+		return &timeoutError{limit.Limit.Seconds()}
+	}
+	return errors.New("Command aborted") //nolint:staticcheck // shown to models as it is
+}
+
+// conclude makes the result of what came out and how it ended.
+func conclude(ctx context.Context, out snapshot, state ending, err error) (schemas.ToolResult, error) {
+	switch {
+	case err != nil:
+		return schemas.ToolResult{}, out.failed(err.Error(), "")
+	case state.killed:
+		return schemas.ToolResult{}, out.failed(interruption(ctx).Error(), "")
+	case state.signal != "":
+		return schemas.ToolResult{}, out.failed("Command was terminated by a signal: "+state.signal, noOutput)
+	case state.code != 0:
+		return schemas.ToolResult{}, out.failed(fmt.Sprintf("Command exited with code %d", state.code), noOutput)
+	}
+	result := schemas.TextResult(out.text(noOutput))
+	if out.cut.Truncated {
+		result.Details, err = out.details()
+	}
+	return result, err
+}

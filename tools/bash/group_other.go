@@ -1,0 +1,15 @@
+//go:build !unix
+
+package bash
+
+import (
+	"os"
+	"os/exec"
+)
+
+func ownGroup(*exec.Cmd) {}
+
+// killGroup kills the shell alone: there are no process groups here.
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+func signalOf(*os.ProcessState) string { return "" }

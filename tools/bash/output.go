@@ -1,0 +1,127 @@
+package bash
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/internal/truncate"
+	"github.com/loopbus/loopbus/tools/internal/utf8text"
+)
+
+const noOutput = "(no output)"
+
+// output collects what a command writes: the end of it, decoded, and all of it in a file once that is too much to
+// show. It is safe for concurrent use.
+type output struct {
+	mu      sync.Mutex
+	decoder utf8text.Decoder
+	tail    *truncate.Tail
+	decoded []byte
+	raw     []byte // everything so far, until there is a spill
+	spill   *spill
+}
+
+func newOutput(tempDir string) *output {
+	return &output{tail: truncate.NewTail(truncate.MaxLines, truncate.MaxBytes), spill: &spill{dir: tempDir}}
+}
+
+// Write never fails: a command is not to be stopped by a full disk.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.decoded = o.decoder.Append(o.decoded[:0], p)
+	o.tail.Write(o.decoded)
+	o.raw = append(o.raw, p...)
+	o.keep()
+	return len(p), nil
+}
+
+// keep writes what has not been written to the spill once there has to be one.
+func (o *output) keep() {
+	if o.tail.Exceeded() {
+		o.spill.write(o.raw)
+		o.raw = o.raw[:0]
+	}
+}
+
+// finish ends the stream: a character that was cut becomes visible.
+func (o *output) finish() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tail.Write(o.decoder.Flush(nil))
+	o.keep()
+	o.spill.close()
+}
+
+// close gives the spill's handle back, whatever happened.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spill.close()
+}
+
+func (o *output) snapshot() snapshot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return snapshot{cut: o.tail.Result(), path: o.spill.path, lost: o.spill.err}
+}
+
+// A snapshot is what can be shown at a moment.
+type snapshot struct {
+	cut  truncate.Result
+	path string // of the spill
+	lost error  // why the spill is not whole
+}
+
+type details struct {
+	Truncation     *truncate.Result `json:"truncation,omitempty"`
+	FullOutputPath string           `json:"fullOutputPath,omitempty"`
+}
+
+func (s snapshot) details() (json.RawMessage, error) {
+	var d details
+	if s.cut.Truncated {
+		d = details{&s.cut, s.path}
+	}
+	return schemas.Marshal(d)
+}
+
+// text is the output, or what stands for none, and a notice of what is missing.
+func (s snapshot) text(none string) string {
+	text := s.cut.Content
+	if text == "" {
+		text = none
+	}
+	return text + s.notice()
+}
+
+func (s snapshot) notice() string {
+	if !s.cut.Truncated {
+		return ""
+	}
+	limit := ""
+	if s.cut.TruncatedBy == truncate.ByBytes {
+		limit = fmt.Sprintf(" (%s limit)", truncate.Size(truncate.MaxBytes))
+	}
+	first := s.cut.TotalLines - s.cut.OutputLines + 1
+	shown := fmt.Sprintf("Showing lines %d-%d of %d%s", first, s.cut.TotalLines, s.cut.TotalLines, limit)
+	if s.cut.LastLinePartial {
+		shown = fmt.Sprintf("Showing last %s of line %d (line is %s)",
+			truncate.Size(s.cut.OutputBytes), first, truncate.Size(s.cut.LineBytes))
+	}
+	if s.lost != nil {
+		return fmt.Sprintf("\n\n[%s. The full output could not be kept: %v]", shown, s.lost)
+	}
+	return fmt.Sprintf("\n\n[%s. Full output: %s]", shown, s.path)
+}
+
+// failed is the error of a command that failed: its output and the status.
+func (s snapshot) failed(status, none string) error {
+	if text := s.text(none); text != "" {
+		status = text + "\n\n" + status
+	}
+	return errors.New(status)
+}

@@ -1,0 +1,148 @@
+package tools_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/toolargs"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// A testCase is a recorded case.
+type testCase struct {
+	Name       string                     `json:"name"`
+	Why        string                     `json:"why"`
+	Tool       string                     `json:"tool"`
+	Files      map[string]json.RawMessage `json:"files"`
+	ManyFiles  manyFiles                  `json:"manyFiles"`
+	Cwd        string                     `json:"cwd"`
+	Args       json.RawMessage            `json:"args"`
+	Calls      []testCall                 `json:"calls"`
+	Parallel   bool                       `json:"parallel"`
+	Abort      bool                       `json:"abort"`
+	WaitMs     int                        `json:"waitMs"`
+	Order      string                     `json:"order"`
+	Candidates []string                   `json:"candidates"`
+	Loose      bool                       `json:"loose"`
+	Updates    bool                       `json:"updates"`
+	Expected   json.RawMessage            `json:"expected"`
+}
+
+type testCall struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
+}
+
+type expectation struct {
+	Results []any          `json:"results"`
+	Changed map[string]any `json:"changed"`
+	Spills  []any          `json:"spills,omitempty"`
+}
+
+// run plays the calls, one after the other or all at once.
+func (c *testCase) run(t *testing.T, s *stage) []outcome {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if c.Abort {
+		cancel()
+	}
+	box := toolbox(t, s, c.Cwd)
+	outcomes := make([]outcome, len(c.Calls))
+	var running sync.WaitGroup
+	for i, call := range c.Calls {
+		args := json.RawMessage(s.fill(string(call.Args)))
+		if !c.Parallel {
+			outcomes[i] = runCall(ctx, box[call.Tool], args)
+			continue
+		}
+		running.Go(func() { outcomes[i] = runCall(ctx, box[call.Tool], args) })
+	}
+	running.Wait()
+	return outcomes
+}
+
+// runCall does with a call what an agent does: prepare, validate and coerce, execute.
+func runCall(ctx context.Context, tool tools.Tool, args json.RawMessage) (o outcome) {
+	fail := func(err error) outcome {
+		return outcome{result: schemas.ErrorResult(err.Error()), isError: true}
+	}
+	if tool.PrepareArguments != nil {
+		prepared, err := tool.PrepareArguments(args)
+		if err != nil {
+			return fail(err)
+		}
+		args = prepared
+	}
+	schema, err := toolargs.Compile(tool.Parameters)
+	if err != nil {
+		return fail(err)
+	}
+	if args, err = schema.Validate(tool.Name, args); err != nil {
+		return fail(err)
+	}
+	o.result, o.isError = tool.Run(ctx, tools.Call{Arguments: args}, func(r schemas.ToolResult) {
+		o.updates = append(o.updates, r)
+	})
+	return o
+}
+
+// recorded writes a result as the recordings do.
+func (c *testCase) recorded(t *testing.T, s *stage, o outcome, i int, want expectation) any {
+	if c.Loose {
+		return c.loose(o, i, want)
+	}
+	r := s.recordedResult(t, o.result)
+	r["isError"] = o.isError
+	if o.isError {
+		delete(r, "details")
+	}
+	if c.Order != "" {
+		c.reorder(r)
+	}
+	if c.Updates && len(o.updates) > 0 {
+		r["updates"] = map[string]any{
+			"first": s.recordedResult(t, o.updates[0]),
+			"last":  s.recordedResult(t, o.updates[len(o.updates)-1]),
+		}
+	}
+	return r
+}
+
+// loose takes the recorded result if both or neither are errors.
+func (c *testCase) loose(o outcome, i int, want expectation) any {
+	if i < len(want.Results) {
+		if w, ok := want.Results[i].(map[string]any); ok && w["isError"] == o.isError {
+			return w
+		}
+	}
+	return map[string]any{"isError": o.isError, "content": o.result.Content.JoinText()}
+}
+
+// reorder takes chance out of a result whose lines come in any order.
+func (c *testCase) reorder(r map[string]any) {
+	if details, ok := r["details"].(map[string]any); ok {
+		if cut, ok := details["truncation"].(map[string]any); ok {
+			delete(cut, "content")
+		}
+	}
+	content, _ := r["content"].([]any)
+	if len(content) == 0 {
+		return
+	}
+	block, _ := content[0].(map[string]any)
+	text, _ := block["text"].(string)
+	lines, notice := text, ""
+	if at := strings.LastIndex(text, "\n\n["); at >= 0 {
+		lines, notice = text[:at], text[at:]
+	}
+	split := strings.Split(lines, "\n")
+	if c.Order == "any" {
+		block["text"] = shorten(sortedLines(split) + notice)
+		return
+	}
+	block["text"] = map[string]any{"lines": countKnown(split, c.Candidates), "notice": notice}
+}

@@ -1,0 +1,10 @@
+// Package tools says what a tool is. The tools that come with loopbus are its subpackages, one each: read, ls and bash.
+// Package worker serves tools on NATS; the rest knows nothing of a bus.
+//
+// A tool is a definition, which models and runners see, and a function, which runs where the tool's worker runs. The
+// function reports every failure as an error: [Tool.Run] makes the result a model is shown of it, also of a panic.
+//
+// Tools that touch files go through package workspace, which keeps them below a root directory, symbolic links
+// included. The bash tool runs whatever it is told with the rights of its process: a root does not confine it, only its
+// surroundings (a container, an own user) can.
+package tools

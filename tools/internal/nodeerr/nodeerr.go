@@ -1,0 +1,64 @@
+// Package nodeerr words file errors as Node.js does. Models have seen these texts a million times, and the recorded
+// behaviour of the tools contains them.
+package nodeerr
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// An Error is a failed file operation. Code is the symbolic errno. Its text is "CODE: description, op 'path'".
+type Error struct {
+	Code string
+	Op   string // Node's name of the system call
+	Path string // "" is left out
+	Err  error
+
+	description string
+}
+
+// Error words the failure as Node does.
+func (e *Error) Error() string {
+	text := e.Code + ": " + e.description + ", " + e.Op
+	if e.Path != "" {
+		text += " '" + e.Path + "'"
+	}
+	return text
+}
+
+// Unwrap returns the error of the file system.
+func (e *Error) Unwrap() error { return e.Err }
+
+var known = []struct {
+	errno             error
+	code, description string
+}{
+	{syscall.ENOENT, "ENOENT", "no such file or directory"},
+	{syscall.EACCES, "EACCES", "permission denied"},
+	{syscall.EPERM, "EPERM", "operation not permitted"},
+	{syscall.ENOTDIR, "ENOTDIR", "not a directory"},
+	{syscall.EISDIR, "EISDIR", "illegal operation on a directory"},
+	{syscall.EEXIST, "EEXIST", "file already exists"},
+	{syscall.ELOOP, "ELOOP", "too many symbolic links encountered"},
+	{syscall.ENAMETOOLONG, "ENAMETOOLONG", "name too long"},
+	{syscall.EMFILE, "EMFILE", "too many open files"},
+	{syscall.ENOSPC, "ENOSPC", "no space left on device"},
+	{syscall.EROFS, "EROFS", "read-only file system"},
+	{syscall.EIO, "EIO", "i/o error"},
+}
+
+// New words err, which came out of the operation that Node calls op. An error that is not one of the file system's is
+// returned as it is, and nil as nil.
+func New(err error, op, path string) error {
+	for _, k := range known {
+		if errors.Is(err, k.errno) {
+			return &Error{Code: k.code, Op: op, Path: path, Err: err, description: k.description}
+		}
+	}
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) && errors.Is(err, fs.ErrNotExist) {
+		return &Error{Code: "ENOENT", Op: op, Path: path, Err: err, description: "no such file or directory"}
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+// Package ls is the tool that lists a directory.
+package ls
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/nodeerr"
+	"github.com/loopbus/loopbus/tools/internal/truncate"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// Name is the tool's name.
+const Name = "ls"
+
+// DefaultLimit is how many entries are listed unless the call says otherwise.
+const DefaultLimit = 500
+
+const parameters = `{
+  "type": "object",
+  "properties": {
+    "path": {"type": "string", "description": "Directory to list (default: current directory)"},
+    "limit": {"type": "number", "description": "Maximum number of entries to return (default: 500)"}
+  }
+}`
+
+const description = "List directory contents. Returns entries sorted alphabetically, with '/' suffix for directories. " +
+	"Includes dotfiles. Output is truncated to 500 entries or 50KB (whichever is hit first)."
+
+type arguments struct {
+	Path  string   `json:"path"`
+	Limit *float64 `json:"limit"`
+}
+
+type details struct {
+	EntryLimitReached int64            `json:"entryLimitReached,omitempty"`
+	Truncation        *truncate.Result `json:"truncation,omitempty"`
+}
+
+// New returns the tool, which lists directories of the workspace. The caller keeps it open as long as the tool is used.
+func New(w *workspace.Workspace) tools.Tool {
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{
+			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+			Effect: schemas.EffectReadOnly,
+		},
+		Execute: lister{w}.execute,
+	}
+}
+
+type lister struct{ workspace *workspace.Workspace }
+
+func (l lister) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	args, err := tools.DecodeArguments[arguments](call)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	if err := tools.Interrupted(ctx); err != nil {
+		return schemas.ToolResult{}, err
+	}
+	limit := int64(DefaultLimit)
+	if args.Limit != nil {
+		limit = int64(min(max(*args.Limit, 1), 1<<53))
+	}
+	dir := l.workspace.Resolve(args.Path)
+	names, err := l.read(dir)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	entries, more, err := l.describe(ctx, dir, names, limit)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	return result(entries, more, limit)
+}
+
+// read returns the names in a directory, sorted.
+func (l lister) read(dir string) ([]string, error) {
+	info, err := l.workspace.Stat(dir)
+	var outside *workspace.OutsideError
+	switch {
+	case errors.As(err, &outside):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("Path not found: %s", dir) //nolint:staticcheck // shown to models as it is
+	case !info.IsDir():
+		return nil, fmt.Errorf("Not a directory: %s", dir) //nolint:staticcheck // shown to models as it is
+	}
+	file, err := l.workspace.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("Cannot read directory: %w", nodeerr.New(err, "scandir", dir)) //nolint:staticcheck // as above
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	names, err := file.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("Cannot read directory: %w", nodeerr.New(err, "scandir", dir)) //nolint:staticcheck // as above
+	}
+	order(names)
+	return names, nil
+}
+
+// describe marks directories and leaves out what is not there, such as the target of a broken link. A link that leads out of
+// the workspace is listed, but not followed.
+func (l lister) describe(ctx context.Context, dir string, names []string, limit int64) (entries []string, more bool, err error) {
+	base := strings.TrimSuffix(dir, "/") + "/"
+	for _, name := range names {
+		if int64(len(entries)) >= limit {
+			return entries, true, nil
+		}
+		if err := tools.Interrupted(ctx); err != nil {
+			return nil, false, err
+		}
+		info, err := l.workspace.Stat(base + name)
+		var outside *workspace.OutsideError
+		switch {
+		case errors.As(err, &outside):
+		case err != nil:
+			continue
+		case info.IsDir():
+			name += "/"
+		}
+		entries = append(entries, name)
+	}
+	return entries, false, nil
+}
+
+func result(entries []string, more bool, limit int64) (schemas.ToolResult, error) {
+	if len(entries) == 0 {
+		return schemas.TextResult("(empty directory)"), nil
+	}
+	var notices []string
+	var d details
+	if more {
+		notices = append(notices, fmt.Sprintf("%d entries limit reached. Use limit=%d for more", limit, 2*limit))
+		d.EntryLimitReached = limit
+	}
+	cut := truncate.Text(strings.Join(entries, "\n"), truncate.NoLineLimit, truncate.MaxBytes)
+	if cut.Truncated {
+		notices = append(notices, truncate.Size(truncate.MaxBytes)+" limit reached")
+		d.Truncation = &cut
+	}
+	if len(notices) == 0 {
+		return schemas.TextResult(cut.Content), nil
+	}
+	res := schemas.TextResult(cut.Content + "\n\n[" + strings.Join(notices, ". ") + "]")
+	raw, err := schemas.Marshal(d)
+	res.Details = raw
+	return res, err
+}

@@ -1,0 +1,90 @@
+package read
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"image"
+	_ "image/gif" // decoders register themselves; that is how package image works
+	"image/jpeg"
+	"image/png"
+	"math"
+
+	"golang.org/x/image/draw"
+	_ "golang.org/x/image/webp"
+)
+
+// A picture is an encoded image as it is shown to the model.
+type picture struct {
+	data                          []byte
+	mime                          string
+	width, height                 int
+	originalWidth, originalHeight int
+}
+
+// fit returns the image as it is if it is small enough, else scaled down, first to the largest side and then step by
+// step until its base64 text is shorter than maxBase64. ok is false if it cannot be decoded or made small enough.
+func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic picture, ok bool) {
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
+		return picture{}, false
+	}
+	decoded, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return picture{}, false
+	}
+	width, height := config.Width, config.Height
+	pic = picture{originalWidth: width, originalHeight: height}
+	if width <= maxSide && height <= maxSide && base64.StdEncoding.EncodedLen(len(data)) < maxBase64 {
+		pic.data, pic.mime, pic.width, pic.height = data, mime, width, height
+		return pic, true
+	}
+	width, height = within(width, height)
+	for ctx.Err() == nil {
+		pic.width, pic.height = width, height
+		if pic.data, pic.mime = encode(scale(decoded, width, height), maxBase64); pic.data != nil {
+			return pic, true
+		}
+		if width == 1 && height == 1 {
+			break
+		}
+		width, height = max(1, width*3/4), max(1, height*3/4)
+	}
+	return picture{}, false
+}
+
+// within brings the width to the largest side and then the height, keeping the proportions.
+func within(width, height int) (w, h int) {
+	if width > maxSide {
+		width, height = maxSide, proportion(height, maxSide, width)
+	}
+	if height > maxSide {
+		width, height = proportion(width, maxSide, height), maxSide
+	}
+	return width, height
+}
+
+func proportion(n, numerator, denominator int) int {
+	return max(1, int(math.Floor(float64(n)*float64(numerator)/float64(denominator)+0.5)))
+}
+
+func scale(src image.Image, width, height int) image.Image {
+	dst := image.NewNRGBA(image.Rect(0, 0, width, height))
+	draw.CatmullRom.Scale(dst, dst.Bounds(), src, src.Bounds(), draw.Src, nil)
+	return dst
+}
+
+// encode tries the lossless encoding first and then worse and worse ones. It returns nil if all are too long.
+func encode(img image.Image, maxBase64 int) (data []byte, mime string) {
+	var b bytes.Buffer
+	if png.Encode(&b, img) == nil && base64.StdEncoding.EncodedLen(b.Len()) < maxBase64 {
+		return b.Bytes(), "image/png"
+	}
+	for _, quality := range []int{85, 80, 70, 55, 40} {
+		b.Reset()
+		if jpeg.Encode(&b, img, &jpeg.Options{Quality: quality}) == nil && base64.StdEncoding.EncodedLen(b.Len()) < maxBase64 {
+			return b.Bytes(), "image/jpeg"
+		}
+	}
+	return nil, ""
+}

@@ -1,0 +1,159 @@
+// Package read is the tool that reads text files and images.
+package read
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/nodeerr"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// Name is the tool's name.
+const Name = "read"
+
+const parameters = `{
+  "type": "object",
+  "properties": {
+    "path": {"type": "string", "description": "Path of the file to read (relative or absolute)"},
+    "offset": {"type": "number", "description": "Line number to start reading from (1-indexed)"},
+    "limit": {"type": "number", "description": "Maximum number of lines to read"}
+  },
+  "required": ["path"]
+}`
+
+const description = "Read the contents of a file. Supports text files and images (jpg, png, gif, webp). Images are sent " +
+	"as attachments. The output of text files is truncated to 2000 lines or 50KB (whichever is hit first). Use " +
+	"offset/limit for large files; to get a whole file, continue with offset until complete."
+
+// DefaultMaxImageBytes is the most base64 text an image may have unless it is scaled: 4.5 MiB, what model APIs take.
+const DefaultMaxImageBytes = 9 << 19
+
+// Options configures [New].
+type Options struct {
+	// Workspace is where files may be read. The caller keeps it open as long as the tool is used.
+	Workspace *workspace.Workspace
+	// MaxImageBytes is the most base64 text an image may have before it is scaled down, default
+	// [DefaultMaxImageBytes]. Workers set less where a message of the bus cannot hold that.
+	MaxImageBytes int
+}
+
+type arguments struct {
+	Path   string   `json:"path"`
+	Offset float64  `json:"offset"`
+	Limit  *float64 `json:"limit"`
+}
+
+// New returns the tool.
+func New(o Options) tools.Tool {
+	if o.MaxImageBytes <= 0 || o.MaxImageBytes > DefaultMaxImageBytes {
+		o.MaxImageBytes = DefaultMaxImageBytes
+	}
+	r := reader{o}
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{
+			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+			Effect: schemas.EffectReadOnly,
+		},
+		PrepareArguments: prepare,
+		Execute:          r.execute,
+	}
+}
+
+// prepare accepts file_path, which models trained on other tools use, for path.
+func prepare(raw json.RawMessage) (json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || members["path"] != nil || members["file_path"] == nil {
+		return raw, nil
+	}
+	members["path"] = members["file_path"]
+	delete(members, "file_path")
+	return json.Marshal(members)
+}
+
+type reader struct{ Options }
+
+func (r reader) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	args, err := tools.DecodeArguments[arguments](call)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	if err := tools.Interrupted(ctx); err != nil {
+		return schemas.ToolResult{}, err
+	}
+	file, err := r.open(args.Path)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	kind, err := sniff(file)
+	if err != nil {
+		return schemas.ToolResult{}, nodeerr.New(err, "read", "")
+	}
+	if kind != "" {
+		return r.image(ctx, file, kind)
+	}
+	return r.text(ctx, file, args)
+}
+
+// open opens the first of the names that exist. Other than regular files and directories are refused: reading a pipe
+// or a terminal may never end.
+func (r reader) open(path string) (*os.File, error) {
+	full := r.Workspace.Resolve(path)
+	info, err := r.Workspace.Stat(full)
+	if err != nil {
+		for _, name := range variants(full) {
+			if other, e := r.Workspace.Stat(name); e == nil {
+				full, info, err = name, other, nil
+				break
+			}
+		}
+	}
+	if err != nil {
+		return nil, nodeerr.New(err, "access", full)
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("Not a regular file: %s", full) //nolint:staticcheck // shown to models as it is
+	}
+	file, err := r.Workspace.Open(full)
+	if err != nil {
+		return nil, nodeerr.New(err, "access", full)
+	}
+	return file, nil
+}
+
+// selection is which lines are asked for: those from the index start, 0 is the first, up to but not including end.
+type selection struct{ start, end int64 }
+
+func (a arguments) selection() selection {
+	s := selection{end: math.MaxInt64}
+	if a.Offset >= 1 {
+		s.start = toLine(a.Offset) - 1
+	}
+	if a.Limit != nil {
+		s.end = s.start + min(max(toLine(*a.Limit), 0), math.MaxInt64-s.start)
+	}
+	return s
+}
+
+// toLine cuts a number off to a line number; no file has more lines than the largest it returns.
+func toLine(n float64) int64 {
+	switch {
+	case n >= 1<<62:
+		return 1 << 62
+	case n <= -1<<62:
+		return -1 << 62
+	}
+	return int64(n)
+}
+
+func rewind(file *os.File) error {
+	_, err := file.Seek(0, io.SeekStart)
+	return err
+}

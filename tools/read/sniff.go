@@ -1,0 +1,58 @@
+package read
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+)
+
+// sniffBytes is how much of a file decides what it is.
+const sniffBytes = 4100
+
+var pngSignature = []byte("\x89PNG\r\n\x1a\n")
+
+// sniff returns the MIME type of an image that models can see, by its content, or "". The file is back at its start.
+func sniff(file *os.File) (string, error) {
+	head := make([]byte, sniffBytes)
+	n, err := io.ReadFull(file, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", err
+	}
+	return imageType(head[:n]), rewind(file)
+}
+
+func imageType(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte{0xFF, 0xD8, 0xFF}) && len(head) > 3 && head[3] != 0xF7: // F7 is JPEG-LS
+		return "image/jpeg"
+	case bytes.HasPrefix(head, pngSignature) && isStillPNG(head[len(pngSignature):]):
+		return "image/png"
+	case bytes.HasPrefix(head, []byte("GIF")):
+		return "image/gif"
+	case bytes.HasPrefix(head, []byte("RIFF")) && len(head) >= 12 && string(head[8:12]) == "WEBP":
+		return "image/webp"
+	}
+	return ""
+}
+
+// isStillPNG looks for the chunk that makes a PNG an animation, which must come before the picture's data.
+func isStillPNG(chunks []byte) bool {
+	for seen := false; ; seen = true {
+		if len(chunks) < 8 {
+			return seen
+		}
+		switch string(chunks[4:8]) {
+		case "IDAT":
+			return true
+		case "acTL":
+			return false
+		}
+		length := uint64(binary.BigEndian.Uint32(chunks)) + 12
+		if length > uint64(len(chunks)) {
+			return true
+		}
+		chunks = chunks[length:]
+	}
+}

@@ -1,0 +1,164 @@
+package workspace
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is how many symbolic links a path may lead through, as in Linux.
+const maxLinks = 40
+
+// locate follows an absolute path to the area it ends in and the name there, which leads through no symbolic link. The
+// file exists, or the error is that of the component that does not.
+func (w *Workspace) locate(path string) (*area, string, error) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return nil, "", &fs.PathError{Op: "open", Path: path, Err: syscall.EINVAL}
+	}
+	walk := walk{path: path}
+	next := path
+	for {
+		a, rest := w.enter(next)
+		if a == nil {
+			a, rest = w.enter(filepath.Clean(next))
+		}
+		if a == nil {
+			if a, rel := w.single(next); a != nil {
+				return a, rel, nil
+			}
+			return nil, "", &OutsideError{Path: path, Root: w.Root()}
+		}
+		rel, jump, err := walk.below(a, rest)
+		if err != nil {
+			return nil, "", err
+		}
+		if jump == "" {
+			return a, rel, nil
+		}
+		next = jump
+	}
+}
+
+// enter finds the innermost area that the path names, and the rest of the path below it.
+func (w *Workspace) enter(path string) (in *area, rest string) {
+	longest := -1
+	for _, a := range w.areas {
+		for _, name := range a.names {
+			tail, ok := strings.CutPrefix(path, name)
+			if !ok || tail != "" && !os.IsPathSeparator(tail[0]) && !os.IsPathSeparator(name[len(name)-1]) {
+				continue
+			}
+			if len(name) > longest {
+				in, rest, longest = a, tail, len(name)
+			}
+		}
+	}
+	return in, rest
+}
+
+// single finds the area of one of the single files. Such a file must not be a link.
+func (w *Workspace) single(path string) (in *area, rel string) {
+	dir, base := filepath.Dir(path), filepath.Base(path)
+	for _, f := range w.files {
+		for _, name := range f.in.names {
+			if ok, err := filepath.Match(f.base, base); !ok || err != nil || dir != name {
+				continue
+			}
+			if info, err := f.in.root.Lstat(base); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+				return nil, ""
+			}
+			return f.in, base
+		}
+	}
+	return nil, ""
+}
+
+// A walk counts the links of one path.
+type walk struct {
+	path  string
+	links int
+}
+
+// below follows the components of rest. It returns the name reached, or an absolute path to go on with: the target of
+// an absolute link, or what follows a ".." at the top.
+func (k *walk) below(a *area, rest string) (rel, jump string, err error) {
+	rel = "."
+	todo := strings.Split(strings.TrimLeft(rest, string(filepath.Separator)), string(filepath.Separator))
+	if rest == "" {
+		todo = nil
+	}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		switch name {
+		case "", ".", "..":
+			if err := k.directory(a, rel); err != nil {
+				return "", "", err
+			}
+			if name != ".." {
+				continue
+			}
+			if parent := filepath.Dir(a.name()); rel == "." && parent != a.name() {
+				return "", join(parent, todo), nil
+			}
+			rel = filepath.Dir(rel)
+			continue
+		}
+		target, isLink, err := k.link(a, filepath.Join(rel, name))
+		switch {
+		case err != nil:
+			return "", "", err
+		case !isLink:
+			rel = filepath.Join(rel, name)
+		case filepath.IsAbs(target):
+			return "", join(target, todo), nil
+		default:
+			todo = append(strings.Split(target, string(filepath.Separator)), todo...)
+		}
+	}
+	return rel, "", nil
+}
+
+// link reads a symbolic link. The error has the whole path, not the component: that is what the caller asked for.
+func (k *walk) link(a *area, rel string) (target string, isLink bool, err error) {
+	info, err := a.root.Lstat(rel)
+	if err != nil {
+		return "", false, k.fail(err)
+	}
+	if info.Mode()&fs.ModeSymlink == 0 {
+		return "", false, nil
+	}
+	if k.links++; k.links > maxLinks {
+		return "", false, k.fail(syscall.ELOOP)
+	}
+	if target, err = a.root.Readlink(rel); err != nil {
+		return "", false, k.fail(err)
+	}
+	return target, true, nil
+}
+
+func (k *walk) directory(a *area, rel string) error {
+	info, err := a.root.Lstat(rel)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return k.fail(err)
+	}
+	return nil
+}
+
+func (k *walk) fail(err error) error {
+	if inner, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost is replaced
+		err = inner.Err
+	}
+	return &fs.PathError{Op: "open", Path: k.path, Err: err}
+}
+
+// join puts the components below dir as they are: cleaning them would step over links.
+func join(dir string, rest []string) string {
+	const sep = string(filepath.Separator)
+	return strings.TrimSuffix(dir, sep) + sep + strings.Join(rest, sep)
+}

@@ -1,0 +1,33 @@
+package workspace
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Resolve turns a path as a model writes it into an absolute one: one leading @ is dropped (people mention files so),
+// unusual spaces become plain ones, ~ is the home directory, and a relative path begins at the working directory. An
+// absolute path is left as it is.
+func (w *Workspace) Resolve(path string) string {
+	path = strings.TrimPrefix(path, "@")
+	path = strings.Map(plainSpace, path)
+	switch {
+	case w.home == "":
+	case path == "~":
+		path = w.home
+	case strings.HasPrefix(path, "~/"):
+		path = w.home + path[1:]
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(w.dir, path)
+}
+
+func plainSpace(r rune) rune {
+	switch {
+	case r == 0xA0, r >= 0x2000 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
+		return ' '
+	}
+	return r
+}
