@@ -59,17 +59,31 @@ func (t *Turn) unstarted(id string) *Call {
 }
 
 func (s *State) messageStart(r *Run, d *schemas.MessageStart) {
-	switch {
-	case d.Role == schemas.RoleAssistant:
-		r.Turn.Streaming = d.MessageID
-	case d.Role == schemas.RoleToolResult && r.Turn.Reply != nil:
-		if c := r.Turn.unrecorded(d.ToolCallID); c != nil {
-			r.Open = &Entry{ID: d.MessageID, Message: schemas.AnyMessage{Message: c.message()}}
-		}
-	case len(r.Inject) > 0 && len(r.Injected) < len(r.Inject[0].Messages):
-		m := r.Inject[0].Messages[len(r.Injected)]
+	if m := s.Announced(d); m != nil {
 		r.Open = &Entry{ID: d.MessageID, Message: schemas.AnyMessage{Message: m}}
+	} else if d.Role == schemas.RoleAssistant {
+		r.Turn.Streaming = d.MessageID
 	}
+}
+
+// Announced returns the message that a message_start announces to this state, or nil: the next one of what was taken
+// out of a queue, or the result of a call that has ended. A reply is not known before its message_end.
+func (s *State) Announced(d *schemas.MessageStart) schemas.Message {
+	r := s.Run
+	if r == nil || r.Turn == nil {
+		return nil
+	}
+	if len(r.Inject) > 0 && len(r.Injected) < len(r.Inject[0].Messages) {
+		if m := r.Inject[0].Messages[len(r.Injected)]; m.MessageRole() == d.Role {
+			return m
+		}
+	}
+	if d.Role == schemas.RoleToolResult && r.Turn.Reply != nil {
+		if c := r.Turn.unrecorded(d.ToolCallID); c != nil {
+			return c.message()
+		}
+	}
+	return nil
 }
 
 // unrecorded returns the first ended call with the given id whose result is not in the transcript.

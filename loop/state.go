@@ -62,6 +62,7 @@ type Input struct {
 type Run struct {
 	ID           string        `json:"id"`
 	Command      string        `json:"command,omitempty"` // that began it
+	TraceParent  string        `json:"traceparent,omitempty"`
 	StartedAt    time.Time     `json:"startedAt"`
 	SkipSteering bool          `json:"skipSteering,omitempty"`
 	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll has taken something

@@ -65,7 +65,10 @@ func (m scriptedModel) play(
 	partial := schemas.AssistantMessage{
 		API: model.API, Provider: model.Provider, Model: model.ID, StopReason: schemas.StopStop,
 	}
-	final := *r.Message
+	final := partial
+	if r.Message != nil {
+		final = *r.Message
+	}
 	final.API, final.Provider, final.Model = model.API, model.Provider, model.ID
 	for _, s := range r.Events {
 		m.pause()

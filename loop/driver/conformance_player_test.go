@@ -15,14 +15,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// watchdogTime is what a scenario may take. They take milliseconds, unless they hang.
-const watchdogTime = 20 * time.Second
+// watchdogTime is what a scenario may take, and stuckTime what its goroutines then have to end. Scenarios take
+// milliseconds, unless they hang.
+const (
+	watchdogTime = 20 * time.Second
+	stuckTime    = 2 * time.Second
+)
 
 // A player plays one scenario once, through the public API alone, and keeps what there is to compare.
 type player struct {
 	scenario
-	trace *trace
-	agent *driver.Agent
+	trace    *trace
+	agent    *driver.Agent
+	watchdog time.Duration
 
 	loopCtx    context.Context // the abort signal of a bare loop
 	cancelLoop context.CancelFunc
@@ -43,7 +48,7 @@ type player struct {
 }
 
 func newPlayer(s scenario, dice *rand.Rand) *player {
-	p := &player{scenario: s, trace: newTrace(), dice: dice, fired: make([]int, len(s.Inject))}
+	p := &player{scenario: s, trace: newTrace(), watchdog: watchdogTime, dice: dice, fired: make([]int, len(s.Inject))}
 	p.loopCtx, p.cancelLoop = context.WithCancel(context.Background())
 	p.runCtx = p.loopCtx
 	if s.Aborted {
@@ -98,15 +103,25 @@ func (p *player) play() (object, error) {
 		}
 		p.background.Wait()
 	}()
-	watchdog := time.NewTimer(watchdogTime)
-	defer watchdog.Stop()
-	select {
-	case <-finished:
-	case <-watchdog.C:
+	if !closedWithin(finished, p.watchdog) {
+		err := fmt.Errorf("%w after %s; the trace so far:\n%s", errStuck, p.watchdog, p.trace)
 		close(p.trace.stuck)
-		return nil, fmt.Errorf("%w after %s; the trace so far:\n%s", errStuck, watchdogTime, p.trace)
+		p.cancelLoop()
+		closedWithin(finished, stuckTime)
+		return nil, err
 	}
 	return p.outcome(), p.unused()
+}
+
+func closedWithin(c <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // unused says what of the script was not played.

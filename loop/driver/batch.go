@@ -1,0 +1,357 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Texts of results that stand for calls which were not executed (behaviour A4.2).
+const (
+	textBlocked = "Tool execution was blocked"
+)
+
+// flight is a call this process has handed over.
+type flight struct {
+	args      json.RawMessage
+	cancelled bool
+	span      Span
+}
+
+// unready reports whether a call of the step still has to be taken up by this process. The caller holds the lock.
+func (d *Driver) unready(step loop.RunTools) bool {
+	for _, i := range step.Calls {
+		if d.flights[d.state.Run.Turn.Calls[i].Key] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// mustWait reports whether the driver stays awake for results: they come from this process, or the run is to end and
+// running tools have their grace. The caller holds the lock.
+func (d *Driver) mustWait(step loop.RunTools) bool { return d.o.LocalTools || step.Aborted }
+
+// runTools takes up the calls of a step: all are prepared before any is dispatched (behaviour A4.7).
+func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
+	var ready []schemas.ToolRequest
+	for _, i := range step.Calls {
+		req, err := d.takeUp(ctx, i)
+		if err != nil {
+			return err
+		}
+		if req != nil {
+			ready = append(ready, *req)
+		}
+	}
+	if len(ready) > 0 {
+		return d.dispatch(ctx, ready)
+	}
+	d.mu.Lock()
+	next, still := loop.Next(d.state).(loop.RunTools)
+	waiting := still && !d.unready(next)
+	d.mu.Unlock()
+	if !waiting {
+		return nil // calls ended at once, or an abort came: look again
+	}
+	if step.Aborted {
+		return d.awaitCancelled(ctx, step)
+	}
+	select {
+	case <-d.arrived:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// takeUp begins and prepares one call. It returns nil where the call is out already, or has been answered without being
+// executed.
+func (d *Driver) takeUp(ctx context.Context, i int) (*schemas.ToolRequest, error) {
+	call, refusal, ok := d.call(i)
+	if !ok || d.flights[call.Key] != nil && call.Key != "" {
+		return nil, nil
+	}
+	if call.Key == "" {
+		start := &schemas.ToolExecutionStart{
+			ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Args: rawArgs(call.ToolCall),
+		}
+		if err := d.emit(ctx, start, ""); err != nil {
+			return nil, err
+		}
+		begun, now, _ := d.call(i)
+		call = begun
+		if refusal == "" {
+			refusal = now
+		}
+	}
+	if refusal != "" {
+		return nil, d.refuse(ctx, call, refusal)
+	}
+	args, refusal, err := d.prepare(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if refusal != "" {
+		return nil, d.refuse(ctx, call, refusal)
+	}
+	d.flights[call.Key] = &flight{args: args}
+	return d.toolRequest(call, args), nil
+}
+
+// call returns a copy of a call of the turn, and the text it is to be refused with.
+func (d *Driver) call(i int) (c loop.Call, refusal string, ok bool) {
+	d.View(func(s *loop.State) {
+		if s.Run == nil || s.Run.Turn == nil || i >= len(s.Run.Turn.Calls) {
+			return
+		}
+		c = s.Run.Turn.Calls[i]
+		refusal, ok = loop.Refusal(s, c), c.End == nil
+	})
+	return c, refusal, ok
+}
+
+func (d *Driver) toolRequest(call loop.Call, args json.RawMessage) *schemas.ToolRequest {
+	req := &schemas.ToolRequest{
+		Session: d.session, Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name,
+		Arguments: args, StartSeq: call.StartSeq,
+	}
+	d.View(func(s *loop.State) {
+		req.RunID, req.TurnID, req.TraceParent = s.Run.ID, s.Run.Turn.ID, d.traceParent()
+		if def := loop.Definition(s, req.ToolName); def != nil {
+			req.Effect, req.TimeoutMs = def.Effect, def.TimeoutMs
+		}
+	})
+	return req
+}
+
+func (d *Driver) refuse(ctx context.Context, call loop.Call, text string) error {
+	return d.emit(ctx, &schemas.ToolExecutionEnd{
+		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key,
+		Result: schemas.ErrorResult(text), IsError: true,
+	}, "")
+}
+
+// dispatch hands calls over, once everything before is stored.
+func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) error {
+	if err := d.o.Log.Flush(ctx); err != nil {
+		return &LostError{Session: d.session, Seq: ready[0].StartSeq, Err: err}
+	}
+	for _, req := range ready {
+		span := d.o.Tracer.Start(ctx, "tool call", req.TraceParent, map[string]string{"tool": req.ToolName})
+		req.TraceParent = span.TraceParent()
+		d.flights[req.Call].span = span
+		err := d.o.Tools.Dispatch(ctx, req, req.StartSeq <= d.loaded)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		d.arrive(arrival{call: req.Call, result: &schemas.ToolResponse{
+			Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, IsError: true,
+			Result: schemas.ErrorResult(fmt.Sprintf("tool call not dispatched: %v", err)),
+		}})
+	}
+	return nil
+}
+
+// awaitCancelled tells running tools to stop, once, and waits for their results; what has not answered after the grace is answered for.
+func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
+	for _, i := range step.Calls {
+		call, _, ok := d.call(i)
+		if f := d.flights[call.Key]; ok && f != nil && !f.cancelled {
+			f.cancelled = true
+			if err := d.o.Tools.Cancel(ctx, d.session, call.Key); err != nil {
+				d.o.Logger.Warn("tool call not cancelled", "session", d.session, "call", call.Key, "err", err)
+			}
+		}
+	}
+	if d.grace == nil && d.o.AbortGrace > 0 {
+		over := make(chan struct{})
+		d.grace = over
+		d.o.Clock.AfterFunc(d.o.AbortGrace, func() { close(over) })
+	}
+	select {
+	case <-d.arrived:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.grace:
+	}
+	for _, i := range step.Calls {
+		if call, _, ok := d.call(i); ok {
+			if err := d.refuse(ctx, call, loop.TextAborted); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepare does everything between tool_execution_start and execution: the tool must be known, its arguments fit, and
+// the hook agree (behaviour A4.2). It returns the arguments, or the text the call is refused with.
+func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMessage, refusal string, err error) {
+	args, err = d.arguments(call)
+	if err != nil {
+		d.logPanic(err)
+		return nil, err.Error(), nil
+	}
+	if call.Decision != nil { // an earlier process has asked
+		return decided(call.Decision, args)
+	}
+	if d.o.Hooks.BeforeToolCall == nil {
+		return args, "", nil
+	}
+	decision, err := d.askBefore(ctx, call, args)
+	if err != nil {
+		return nil, "", err
+	}
+	return decided(decision, args)
+}
+
+func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, string, error) {
+	if h.Block {
+		return nil, h.Reason, nil
+	}
+	if h.Args != nil {
+		args = h.Args
+	}
+	return args, "", nil
+}
+
+// askBefore asks the hook and records what it decided, so that nobody asks again.
+func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMessage) (*schemas.HookDecision, error) {
+	signal := d.runSignal(ctx)
+	show := d.beforeView(call, args)
+	var answer BeforeToolCallResult
+	failure := guard("beforeToolCall", func() (err error) {
+		answer, err = d.o.Hooks.BeforeToolCall(signal, show)
+		return err
+	})
+	h := &schemas.HookDecision{Hook: "beforeToolCall", ToolCallID: call.ToolCall.ID, Call: call.Key}
+	switch {
+	case failure != nil: // fails closed
+		d.logPanic(failure)
+		h.Block, h.Reason = true, failure.Error()
+	case answer.Block:
+		h.Block, h.Reason = true, answer.Reason
+		if h.Reason == "" {
+			h.Reason = textBlocked
+		}
+	case answer.Args != nil && !bytes.Equal(answer.Args, args):
+		h.Args = answer.Args
+	}
+	return h, d.emit(ctx, h, "")
+}
+
+func (d *Driver) beforeView(call loop.Call, args json.RawMessage) (v BeforeToolCall) {
+	d.View(func(s *loop.State) {
+		v = BeforeToolCall{
+			AssistantMessage: s.Run.Turn.Reply, ToolCall: call.ToolCall, Args: args, Context: contextView(s),
+		}
+		v.Context.Messages = v.Context.Messages[:d.beforeBatch(s)]
+	})
+	v.ToolCall.Arguments = rawArgs(call.ToolCall)
+	return v
+}
+
+// beforeBatch is the length of the context without the results of the running batch (finding 331).
+func (d *Driver) beforeBatch(s *loop.State) int {
+	n := len(s.Transcript())
+	for _, c := range s.Run.Turn.Calls {
+		if c.MessageID != "" {
+			n--
+		}
+	}
+	return n
+}
+
+// finish puts a call's result into the log, after the hook has seen it (behaviour A4.5).
+func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
+	end := &schemas.ToolExecutionEnd{
+		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key, Result: a.result.Result,
+		IsError: a.result.IsError, DurationMs: a.result.DurationMs, Worker: a.result.Worker,
+	}
+	f := d.flights[call.Key]
+	if d.o.Hooks.AfterToolCall != nil {
+		d.askAfter(ctx, call, f, end)
+	}
+	if f != nil {
+		if f.span != nil {
+			f.span.End(nil)
+		}
+		delete(d.flights, call.Key)
+	}
+	return d.emit(ctx, end, a.cause)
+}
+
+func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) {
+	var args json.RawMessage
+	if f != nil {
+		args = f.args
+	} else if prepared, err := d.arguments(call); err == nil {
+		args, _, _ = decided(orAllowed(call.Decision), prepared)
+	}
+	signal := d.runSignal(ctx)
+	show := AfterToolCall{BeforeToolCall: d.beforeView(call, args), Result: end.Result, IsError: end.IsError}
+	var answer AfterToolCallResult
+	err := guard("afterToolCall", func() (err error) {
+		answer, err = d.o.Hooks.AfterToolCall(signal, show)
+		return err
+	})
+	if err != nil {
+		d.logPanic(err)
+		end.Result, end.IsError = schemas.ErrorResult(err.Error()), true
+		return
+	}
+	if answer.Content != nil {
+		end.Result.Content = *answer.Content
+	}
+	if len(answer.Details) > 0 && string(answer.Details) != "null" {
+		end.Result.Details = answer.Details
+	}
+	if answer.IsError != nil {
+		end.IsError = *answer.IsError
+	}
+	if answer.Terminate != nil {
+		end.Result.Terminate = *answer.Terminate
+	}
+}
+
+func orAllowed(h *schemas.HookDecision) *schemas.HookDecision {
+	if h == nil {
+		return new(schemas.HookDecision)
+	}
+	return h
+}
+
+// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid (behaviour A4.3).
+func (d *Driver) arguments(call loop.Call) (json.RawMessage, error) {
+	var def *schemas.ToolDefinition
+	d.View(func(s *loop.State) { def = loop.Definition(s, call.ToolCall.Name) })
+	if def == nil {
+		return nil, fmt.Errorf("Tool %s not found", call.ToolCall.Name) //nolint:staticcheck // pi's text
+	}
+	args := rawArgs(call.ToolCall)
+	if d.o.PrepareArguments != nil {
+		err := guard("prepareArguments", func() error {
+			prepared, err := d.o.PrepareArguments(call.ToolCall.Name, args)
+			args = prepared
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	schema, err := d.args.compiled(def)
+	if err != nil {
+		return nil, errors.New("invalid parameters schema of tool " + def.Name + ": " + err.Error())
+	}
+	return schema.Validate(def.Name, args)
+}

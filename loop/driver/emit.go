@@ -1,0 +1,204 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// shown is an event on its way to the listener.
+type shown struct {
+	event AgentEvent
+	is    bool
+}
+
+// emit appends an event and shows it.
+func (d *Driver) emit(ctx context.Context, data schemas.EventData, cause string) error {
+	d.mu.Lock()
+	s, err := d.append(ctx, data, cause)
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return d.show(ctx, s)
+}
+
+// append stamps the event, hands it to the log and applies it, in one critical section with whatever was decided. The
+// caller holds the lock.
+func (d *Driver) append(ctx context.Context, data schemas.EventData, cause string) (shown, error) {
+	e := d.state.Envelope(data)
+	e.Time, e.Source, e.CausationID = d.o.Clock.Now(), d.o.Source, cause
+	if e.CausationID == "" {
+		e.CausationID = e.CorrelationID
+	}
+	switch end := data.(type) {
+	case *schemas.AgentEnd:
+		end.DurationMs = e.Time.Sub(d.state.Run.StartedAt).Milliseconds()
+	case *schemas.CommandAccepted:
+		e.TraceParent = d.accepting
+	}
+	d.turnEvent(ctx, data)
+	if e.TraceParent == "" {
+		e.TraceParent = d.traceParent()
+	}
+	s := shown{event: AgentEvent{Type: data.EventType()}}
+	if d.o.Listen != nil {
+		s.event, s.is = Expand(d.state, data)
+	}
+	if err := d.o.Log.Append(ctx, e); err != nil {
+		return s, &LostError{Session: e.Session, Seq: e.Seq, Err: err}
+	}
+	if err := d.state.Apply(e); err != nil {
+		return s, err
+	}
+	if _, over := data.(*schemas.AgentEnd); over {
+		d.endRun()
+	}
+	if d.o.OnEvent != nil {
+		d.o.OnEvent(e)
+	}
+	return s, nil
+}
+
+// show awaits the listener. An error of it fails the run at this event (behaviour, finding 516).
+func (d *Driver) show(ctx context.Context, s shown) error {
+	if s.event.Type == schemas.EventAgentEnd {
+		defer d.endSignal()
+	}
+	if !s.is || d.o.Listen == nil {
+		return nil
+	}
+	signal := d.runSignal(ctx)
+	err := guard("listener", func() error { return d.o.Listen(signal, s.event) })
+	switch {
+	case err == nil:
+		return nil
+	case d.o.FailHard:
+		return err
+	case d.failing || s.event.Type == schemas.EventAgentEnd:
+		d.o.Logger.Warn("listener failed at the end of a run", "session", d.session, "err", err)
+		return nil // there is nothing left to fail
+	}
+	return d.fail(ctx, err)
+}
+
+// errFailed unwinds to the loop after a run has been ended with a failure message.
+var errFailed = errors.New("run failed")
+
+// LostError says that a session's log did not take an event: the session is lost to this process. It wraps
+// [ErrConflict] where another writer has it.
+type LostError struct {
+	Session string
+	Seq     uint64
+	Err     error
+}
+
+// Error names the session and the sequence.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("append %s/%d: %v", e.Session, e.Seq, e.Err)
+}
+
+// Unwrap returns the log's error.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// fail ends the run with a failure message in place of a reply (behaviour A2.9, finding "failures at agent level"). The
+// turn and the run are then ended by the steps that follow. It never returns nil: errFailed is the good end.
+func (d *Driver) fail(ctx context.Context, cause error) error {
+	var lost *LostError
+	if d.o.FailHard || errors.As(cause, &lost) || ctx.Err() != nil {
+		return cause
+	}
+	d.logPanic(cause)
+	signal := d.runSignal(ctx)
+	reply := &schemas.AssistantMessage{
+		Content: schemas.Contents{schemas.Text{}}, StopReason: schemas.StopError, ErrorMessage: cause.Error(),
+		Timestamp: d.o.Clock.Now().UnixMilli(),
+	}
+	if signal.Err() != nil {
+		reply.StopReason = schemas.StopAborted
+	}
+	d.failing = true
+	defer func() { d.failing = false }()
+	if err := d.failWith(ctx, reply, schemas.MessageEnd{Failure: true}); err != nil {
+		return err
+	}
+	return errFailed
+}
+
+func (d *Driver) logPanic(cause error) {
+	var p *PanicError
+	if errors.As(cause, &p) {
+		d.o.Logger.Error("panic contained", "session", d.session, "what", p.What, "stack", string(p.Stack))
+	}
+}
+
+// failWith puts a reply of our own into the transcript, closing the one that was being streamed.
+func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
+	d.mu.Lock()
+	streaming, running, between := "", d.state.Run != nil, false
+	var model schemas.ModelRef
+	if running {
+		model = d.state.Config.Model
+		between = d.state.Run.Turn == nil
+		if !between {
+			streaming = d.state.Run.Turn.Streaming
+		}
+	}
+	d.mu.Unlock()
+	if !running {
+		return nil
+	}
+	reply.API, reply.Provider, reply.Model = model.API, model.Provider, model.ID
+	if between {
+		if err := d.emit(ctx, &schemas.TurnStart{TurnIndex: d.turns()}, ""); err != nil {
+			return err
+		}
+	}
+	if streaming != "" {
+		if err := d.closeStreaming(ctx, streaming, reply.ErrorMessage); err != nil {
+			return err
+		}
+	}
+	return d.emitReply(ctx, reply, end)
+}
+
+func (d *Driver) turns() (n int) {
+	d.View(func(s *loop.State) { n = s.Run.Turns })
+	return n
+}
+
+// closeStreaming closes a reply that will never be complete. It does not enter the transcript.
+func (d *Driver) closeStreaming(ctx context.Context, id, why string) error {
+	partial := &schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: why}
+	return d.emit(ctx, &schemas.MessageEnd{
+		MessageID: id, Message: schemas.AnyMessage{Message: partial}, Interrupted: true,
+	}, "")
+}
+
+// emitReply emits message_start and message_end of a whole reply.
+func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
+	id, err := d.startReply(ctx, reply, reply)
+	if err != nil {
+		return err
+	}
+	end.MessageID, end.Message.Message = id, reply
+	return d.emit(ctx, &end, "")
+}
+
+// startReply emits the message_start of a reply and returns its id. Listeners are shown the message as given.
+func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (string, error) {
+	d.mu.Lock()
+	id := d.state.MessageID()
+	s, err := d.append(ctx, &schemas.MessageStart{
+		MessageID: id, Role: schemas.RoleAssistant, API: who.API, Provider: who.Provider, Model: who.Model,
+	}, "")
+	d.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	s.event.Message = show
+	return id, d.show(ctx, s)
+}

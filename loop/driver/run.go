@@ -1,0 +1,232 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// resume looks, once, at the state the driver was given. If another process died in the middle of its work, it closes
+// what was left open and says so in the log; then the loop goes on by itself (DESIGN section 8).
+func (d *Driver) resume(ctx context.Context) error {
+	if d.resumed {
+		return nil
+	}
+	d.resumed = true
+	var from uint64
+	var streaming, where string
+	d.View(func(s *loop.State) { from = d.loaded; streaming, where = interrupted(s) })
+	if where == "" {
+		return nil
+	}
+	if streaming != "" {
+		if err := d.closeStreaming(ctx, streaming, "interrupted: the runner was lost"); err != nil {
+			return err
+		}
+	}
+	return d.emit(ctx, &schemas.RunResumed{From: from, Reason: where, MessageID: streaming}, "")
+}
+
+// interrupted says where work was left lying, and which reply was being streamed. A run that only waits was not
+// interrupted.
+func interrupted(s *loop.State) (streaming, where string) {
+	if s.Run == nil {
+		return "", ""
+	}
+	if t := s.Run.Turn; t != nil && t.Streaming != "" {
+		return t.Streaming, "while the model was streaming"
+	}
+	switch step := loop.Next(s).(type) {
+	case loop.CallModel:
+		return "", "before the model was called"
+	case loop.Emit:
+		return "", fmt.Sprintf("before %s", step.Data.EventType())
+	case loop.RunTools:
+		for _, i := range step.Calls {
+			if s.Run.Turn.Calls[i].Key == "" && !loop.Sequential(s) {
+				return "", "before all tool calls were dispatched"
+			}
+		}
+	}
+	return "", ""
+}
+
+// startRun resolves what the run is driven with and begins it. Where that fails the run begins all the same, and ends
+// with the failure.
+func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
+	d.mu.Lock()
+	snapshot := *d.state
+	d.mu.Unlock()
+	config := snapshot.Config
+	failure := guard("configure", func() (err error) {
+		config, err = d.o.Configure(ctx, &snapshot)
+		return err
+	})
+	start := &schemas.AgentStart{SkipSteering: step.SkipSteering}
+	for _, in := range step.Inputs {
+		start.Inputs = append(start.Inputs, in.CommandID)
+	}
+	if failure == nil && (snapshot.Runs == 0 || !sameConfig(config, snapshot.Config)) {
+		start.Config = &config
+	}
+	d.startRunSpan(ctx, step.Inputs)
+	cause := ""
+	if len(start.Inputs) > 0 {
+		cause = start.Inputs[0]
+	}
+	if err := d.emit(ctx, start, cause); err != nil {
+		return err
+	}
+	d.scheduleDeadline(ctx)
+	if failure != nil {
+		return d.fail(ctx, failure)
+	}
+	return nil
+}
+
+func sameConfig(a, b schemas.RunConfig) bool {
+	x, errX := schemas.Marshal(a)
+	y, errY := schemas.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// scheduleDeadline arms the run's wall clock. It is a message in the session's own inbox, so it survives every process;
+// a timer that cannot be set is logged: the run is worth more than its limit.
+func (d *Driver) scheduleDeadline(ctx context.Context) {
+	var timeout time.Duration
+	var at time.Time
+	timer := schemas.Timer{Name: schemas.TimerRunDeadline}
+	d.View(func(s *loop.State) {
+		if s.Run == nil {
+			return
+		}
+		timeout = time.Duration(s.Config.Limits.RunTimeoutMs) * time.Millisecond
+		at, timer.RunID = s.Run.StartedAt.Add(timeout), s.Run.ID
+	})
+	if d.o.Timers == nil || timeout <= 0 {
+		return
+	}
+	if err := d.o.Timers.Schedule(ctx, d.session, at, timer); err != nil {
+		d.o.Logger.Warn("run deadline not set", "session", d.session, "run", timer.RunID, "err", err)
+	}
+}
+
+// endRun gives up what belongs to the run that has just ended, but for its signal, which the listeners of agent_end
+// still see. The caller holds the lock.
+func (d *Driver) endRun() {
+	clear(d.flights)
+	d.grace = nil
+	d.spans.endRun()
+	if d.o.Timers == nil || d.state.Config.Limits.RunTimeoutMs <= 0 {
+		return
+	}
+	session := d.session
+	if err := d.o.Timers.Cancel(context.Background(), session, schemas.TimerRunDeadline); err != nil {
+		d.o.Logger.Debug("run deadline not cancelled", "session", session, "err", err)
+	}
+}
+
+// askHooks asks the hooks that stand where queues and settings stand on a bus: each once per point of the log.
+func (d *Driver) askHooks(ctx context.Context) error {
+	h := d.o.Hooks
+	if h.ShouldStopAfterTurn == nil && h.GetSteeringMessages == nil && h.GetFollowUpMessages == nil {
+		return nil
+	}
+	if err := d.askStop(ctx); err != nil {
+		return err
+	}
+	if err := d.pollHook(ctx, h.GetSteeringMessages, &d.steered, loop.AtSteeringPoll, new(schemas.Steer)); err != nil {
+		return err
+	}
+	return d.pollHook(ctx, h.GetFollowUpMessages, &d.followed, loop.AtFollowUpPoll, new(schemas.FollowUp))
+}
+
+func (d *Driver) askStop(ctx context.Context) error {
+	if d.o.Hooks.ShouldStopAfterTurn == nil {
+		return nil
+	}
+	var stop schemas.EventData
+	var turn TurnContext
+	d.View(func(s *loop.State) {
+		if d.stopped == s.Seq {
+			return
+		}
+		if stop = loop.Stop(s); stop != nil {
+			d.stopped = s.Seq
+			turn = turnContext(s)
+		}
+	})
+	if stop == nil {
+		return nil
+	}
+	var yes bool
+	err := guard("shouldStopAfterTurn", func() (err error) {
+		yes, err = d.o.Hooks.ShouldStopAfterTurn(d.runSignal(ctx), turn)
+		return err
+	})
+	if err != nil {
+		return d.fail(ctx, err)
+	}
+	if !yes {
+		return nil
+	}
+	d.View(func(s *loop.State) { stop = loop.Stop(s) }) // commands may have come meanwhile
+	return d.emit(ctx, stop, "")
+}
+
+// turnContext shows the turn that has just ended: its reply and results are the newest messages.
+func turnContext(s *loop.State) TurnContext {
+	t := TurnContext{Context: contextView(s), NewMessages: byID(s, s.Run.New), ToolResults: schemas.Messages{}}
+	for i := len(t.NewMessages) - 1; i >= 0; i-- {
+		if reply, ok := t.NewMessages[i].(*schemas.AssistantMessage); ok {
+			t.Message, t.ToolResults = reply, t.NewMessages[i+1:]
+			break
+		}
+	}
+	return t
+}
+
+func contextView(s *loop.State) ContextView {
+	return ContextView{SystemPrompt: s.Config.SystemPrompt, Messages: s.Transcript(), Tools: s.Config.Tools}
+}
+
+// pollHook asks a hook for messages and puts them into the queue it stands for.
+func (d *Driver) pollHook(ctx context.Context, hook func(context.Context) (schemas.Messages, error), asked *uint64,
+	due func(*loop.State) bool, kind schemas.CommandData) error {
+	if hook == nil {
+		return nil
+	}
+	var seq uint64
+	d.View(func(s *loop.State) {
+		if due(s) && *asked != s.Seq {
+			seq = s.Seq
+		}
+	})
+	if seq == 0 {
+		return nil
+	}
+	*asked = seq
+	var messages schemas.Messages
+	err := guard("queue hook", func() (err error) {
+		messages, err = hook(d.runSignal(ctx))
+		return err
+	})
+	if err != nil {
+		return d.fail(ctx, err)
+	}
+	for i, m := range messages {
+		input := schemas.Input{Messages: schemas.Messages{m}}
+		c := schemas.Command{ID: fmt.Sprintf("hook-%d-%d", seq, i), Session: d.session, Data: &schemas.Steer{Input: input}}
+		if kind.CommandKind() == schemas.CommandFollowUp {
+			c.Data = &schemas.FollowUp{Input: input}
+		}
+		if err := d.Accept(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
