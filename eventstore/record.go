@@ -16,7 +16,6 @@ import (
 // record is a message of a log as it is stored: event, or whatever somebody else put there.
 type record struct {
 	stream  uint64 // sequence in the stream
-	stored  time.Time
 	header  map[string][]string
 	payload []byte
 }
@@ -27,8 +26,7 @@ func recordOf(m *nats.Msg) (record, error) {
 	if err != nil {
 		return record{}, fmt.Errorf("message on %s without a stream sequence: %w", m.Subject, err)
 	}
-	stored, _ := time.Parse(time.RFC3339Nano, first(m.Header, jetstream.TimeStampHeaer))
-	return record{stream: seq, stored: stored, header: m.Header, payload: m.Data}, nil
+	return record{stream: seq, header: m.Header, payload: m.Data}, nil
 }
 
 func (r record) hash() string { return schemas.Hash(r.header, r.payload) }
@@ -43,6 +41,12 @@ func (r record) seqOf(session string) (uint64, error) {
 			ErrDamaged, r.stream, id, session)
 	}
 	return seq, nil
+}
+
+// time returns the time of the event, that is its writer's; zero if it has none.
+func (r record) time() time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, first(r.header, schemas.HeaderTime))
+	return t
 }
 
 // prev returns the stream sequence that the append of the record expected to be the session's last.

@@ -1,0 +1,155 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// liveQueue is how many republished events may wait for a follower before they are dropped and read again.
+const liveQueue = 1024
+
+// Follow yields the events of a session from sequence from (1 is the first) without a gap or a repetition: first what is
+// stored, then what is stored from now on, as the server republishes it. It survives lost connections and ends when
+// ctx does, without an error, or else with an error as the last thing yielded. A follower that is slow costs the server
+// nothing and misses nothing.
+func (s *Store) Follow(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error] {
+	return func(yield func(schemas.Event, error) bool) {
+		if err := schemas.CheckSession(session); err != nil {
+			yield(schemas.Event{}, fmt.Errorf("eventstore: follow: %w", err))
+			return
+		}
+		f := &follower{s: s, session: session, from: from, yield: yield}
+		err := f.run(ctx)
+		if err != nil && !errors.Is(err, errStop) && ctx.Err() == nil {
+			yield(schemas.Event{}, fmt.Errorf("eventstore: follow session %s after seq %d: %w", session, f.last.seq, err))
+		}
+	}
+}
+
+// follower merges a log and its live events by sequence.
+type follower struct {
+	s       *Store
+	session string
+	from    uint64
+	yield   func(schemas.Event, error) bool
+
+	last    position // last event seen
+	live    chan *nats.Msg
+	sub     *nats.Subscription
+	dropped int // live events lost so far because the queue was full
+}
+
+func (f *follower) run(ctx context.Context) error {
+	f.live = make(chan *nats.Msg, liveQueue)
+	// First subscribe, then read: what is stored in between comes twice and is told by its sequence.
+	sub, err := f.s.nc.ChanSubscribe(f.s.o.Subjects.LiveEvent(f.session), f.live)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	f.sub = sub
+	for {
+		changed := f.s.watch.changed() // before reading: a change while reading reads again
+		if err := f.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := f.follow(ctx, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// catchUp yields what is stored and was not seen.
+func (f *follower) catchUp(ctx context.Context) error {
+	head, err := f.s.head(ctx, f.session)
+	if err != nil {
+		return err
+	}
+	for rec, err := range f.s.records(ctx, f.s.o.Subjects.Event(f.session), f.last.stream, head) {
+		if err != nil {
+			return err
+		}
+		if err := f.take(ctx, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow yields live events. It returns nil when there may be some that it has not seen.
+func (f *follower) follow(ctx context.Context, changed <-chan struct{}) error {
+	check := time.NewTimer(f.s.o.FollowCheck)
+	defer check.Stop()
+	for {
+		select {
+		case m := <-f.live:
+			if again, err := f.takeLive(ctx, m); again || err != nil {
+				return err
+			}
+			check.Reset(f.s.o.FollowCheck)
+			continue
+		default:
+		}
+		// The queue is empty, so whatever was dropped was dropped before now.
+		if n, _ := f.sub.Dropped(); n != f.dropped {
+			f.dropped = n
+			return nil
+		}
+		select {
+		case m := <-f.live:
+			if again, err := f.takeLive(ctx, m); again || err != nil {
+				return err
+			}
+			check.Reset(f.s.o.FollowCheck)
+		case <-changed:
+			return nil
+		case <-check.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// takeLive takes a republished message. gap says that others are missing before it.
+func (f *follower) takeLive(ctx context.Context, m *nats.Msg) (gap bool, err error) {
+	rec, err := recordOf(m)
+	if err != nil || rec.stream <= f.last.stream {
+		return false, nil // not the server's, or seen already
+	}
+	seq, err := rec.seqOf(f.session)
+	if err != nil {
+		return false, err
+	}
+	if seq > f.last.seq+1 {
+		return true, nil
+	}
+	return false, f.take(ctx, rec)
+}
+
+// take yields the next record, unless it is before from.
+func (f *follower) take(ctx context.Context, rec record) error {
+	seq, err := follows(f.session, rec, f.last.seq)
+	if err != nil {
+		return err
+	}
+	f.last = position{seq, rec.stream}
+	if seq < f.from {
+		return nil
+	}
+	e, err := rec.decode(ctx, f.s.fetchBlob)
+	if err != nil {
+		return err
+	}
+	if !f.yield(e, nil) {
+		return errStop
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package eventstore
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// snapshotHeader is the first line of a snapshot's value; the state follows. It says at which event the state is, by
+// sequence, place in the stream and hash, so that a snapshot of another history is found out.
+type snapshotHeader struct {
+	Version int    `json:"version"` // of the fold
+	Seq     uint64 `json:"seq"`
+	Stream  uint64 `json:"streamSeq"`
+	Hash    string `json:"hash"`
+	Gzip    bool   `json:"gzip,omitempty"`
+	Object  string `json:"object,omitempty"` // where the state is in the object store, if it is not here
+	Digest  string `json:"digest"`           // SHA-256 of the state as stored
+}
+
+// compressAbove is the size from which compressing a state pays.
+const compressAbove = 1 << 10
+
+func snapshotKey(session string, version int) string { return session + ".v" + strconv.Itoa(version) }
+
+// encodeSnapshot returns a snapshot's value and, if the state is above limit, what goes to the object store.
+func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (value, object []byte, err error) {
+	if len(state) > compressAbove {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(state); err != nil {
+			return nil, nil, err
+		}
+		if err := w.Close(); err != nil {
+			return nil, nil, err
+		}
+		state, h.Gzip = b.Bytes(), true
+	}
+	h.Digest = blobName(state)
+	if len(state) > limit {
+		h.Object = "snapshot." + snapshotKey(session, h.Version)
+		object, state = state, nil
+	}
+	line, err := json.Marshal(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	value = append(line, '\n')
+	return append(value, state...), object, nil
+}
+
+func decodeSnapshot(value []byte) (h snapshotHeader, stored []byte, err error) {
+	line, stored, ok := bytes.Cut(value, []byte("\n"))
+	if !ok {
+		return h, nil, errors.New("no header line")
+	}
+	return h, stored, json.Unmarshal(line, &h)
+}
+
+// unpack returns the state out of what was stored of it.
+func (h snapshotHeader) unpack(stored []byte) ([]byte, error) {
+	if got := blobName(stored); got != h.Digest {
+		return nil, fmt.Errorf("state has the SHA-256 %s instead of %s", got, h.Digest)
+	}
+	if !h.Gzip {
+		return stored, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(stored))
+	if err != nil {
+		return nil, err
+	}
+	state, err := io.ReadAll(r)
+	return state, errors.Join(err, r.Close())
+}
+
+func (s *Store) snapshotBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	s.bucketsMu.Lock()
+	defer s.bucketsMu.Unlock()
+	if s.snapshots != nil {
+		return s.snapshots, nil
+	}
+	b, err := s.js.KeyValue(ctx, schemas.BucketSnapshots)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", schemas.BucketSnapshots, err)
+	}
+	s.snapshots = b
+	return b, nil
+}
+
+// loadSnapshot returns the snapshot under a fold version; h.Seq is 0 if there is none. Whether it belongs to the log is
+// not checked. An error wrapping errBadSnapshot means that there is one that cannot be used.
+func (s *Store) loadSnapshot(ctx context.Context, session string, version int) (h snapshotHeader, state []byte, err error) {
+	var value []byte
+	err = s.retry(ctx, func(ctx context.Context) error {
+		bucket, err := s.snapshotBucket(ctx)
+		if err != nil {
+			return err
+		}
+		entry, err := bucket.Get(ctx, snapshotKey(session, version))
+		if err == nil {
+			value = entry.Value()
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return snapshotHeader{}, nil, nil
+	}
+	if err != nil {
+		return snapshotHeader{}, nil, err
+	}
+	h, stored, err := decodeSnapshot(value)
+	if err != nil {
+		return h, nil, fmt.Errorf("%w: %w", errBadSnapshot, err)
+	}
+	if h.Object != "" {
+		if stored, err = s.snapshotObject(ctx, h.Object); err != nil {
+			return h, nil, err
+		}
+	}
+	if h.Version != version || h.Seq == 0 {
+		return h, nil, fmt.Errorf("%w: it says version %d and sequence %d", errBadSnapshot, h.Version, h.Seq)
+	}
+	if state, err = h.unpack(stored); err != nil {
+		return h, nil, fmt.Errorf("%w: %w", errBadSnapshot, err)
+	}
+	return h, state, nil
+}
+
+var errBadSnapshot = errors.New("snapshot not usable")
+
+func (s *Store) snapshotObject(ctx context.Context, name string) (data []byte, err error) {
+	err = s.retry(ctx, func(ctx context.Context) error {
+		bucket, err := s.blobBucket(ctx)
+		if err != nil {
+			return err
+		}
+		data, err = bucket.GetBytes(ctx, name)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrDigestMismatch) {
+		err = fmt.Errorf("%w: object %s: %w", errBadSnapshot, name, err)
+	}
+	return data, err
+}
+
+// checkSnapshot compares the event that a snapshot names with what the log has there, up to its head.
+func (s *Store) checkSnapshot(ctx context.Context, session string, h snapshotHeader, head uint64) error {
+	if h.Seq > head {
+		return fmt.Errorf("%w: it is at event %d, the log ends at %d", errBadSnapshot, h.Seq, head)
+	}
+	rec, found, err := s.at(ctx, h.Stream)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%w: its event %d is not in the log", errBadSnapshot, h.Seq)
+	}
+	if seq, err := rec.seqOf(session); err != nil || seq != h.Seq {
+		return fmt.Errorf("%w: its event %d is not where it says", errBadSnapshot, h.Seq)
+	}
+	if got := rec.hash(); got != h.Hash {
+		return fmt.Errorf("%w: its event %d has the hash %s, in the log %s", errBadSnapshot, h.Seq, h.Hash, got)
+	}
+	return nil
+}
+
+// Snapshot returns the state saved last under the fold version, and the sequence of the event it is at; seq is 0 if
+// there is none. A snapshot whose event is not in this log, hash for hash, is ignored with a warning. The state is the
+// caller's.
+func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint64, err error) {
+	h, state, err := l.s.loadSnapshot(ctx, l.session, version)
+	if err == nil && h.Seq > 0 {
+		err = l.s.checkSnapshot(ctx, l.session, h, l.headNow().seq)
+	}
+	switch {
+	case errors.Is(err, errBadSnapshot):
+		l.s.o.Logger.Warn("snapshot ignored", "session", l.session, "seq", h.Seq, "version", version, "err", err)
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, fmt.Errorf("eventstore: snapshot of session %s version %d: %w", l.session, version, err)
+	case h.Seq == 0:
+		return nil, 0, nil
+	}
+	l.mu.Lock()
+	l.known = position{h.Seq, h.Stream}
+	l.mu.Unlock()
+	return state, h.Seq, nil
+}
+
+// SaveSnapshot saves a state that is the fold of the events up to seq, under the fold's version, in place of the one
+// before. It waits until the event is stored. An error does no harm: reading takes longer.
+func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
+	if err := l.saveSnapshot(ctx, version, seq, state); err != nil {
+		return fmt.Errorf("eventstore: save snapshot of session %s version %d seq %d: %w", l.session, version, seq, err)
+	}
+	return nil
+}
+
+func (l *Log) saveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
+	if seq > l.headNow().seq {
+		if err := l.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	rec, err := l.record(ctx, seq)
+	if err != nil {
+		return err
+	}
+	h := snapshotHeader{Version: version, Seq: seq, Stream: rec.stream, Hash: rec.hash()}
+	value, object, err := encodeSnapshot(h, l.session, state, l.s.o.BlobThreshold)
+	if err != nil {
+		return err
+	}
+	if object != nil {
+		bucket, err := l.s.blobBucket(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := bucket.PutBytes(ctx, "snapshot."+snapshotKey(l.session, version), object); err != nil {
+			return err
+		}
+	}
+	bucket, err := l.s.snapshotBucket(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = bucket.Put(ctx, snapshotKey(l.session, version), value)
+	return err
+}
+
+// record returns a stored event by going back from the head: every message names the one before it, and what is asked
+// for is at the head or near it.
+func (l *Log) record(ctx context.Context, seq uint64) (record, error) {
+	head := l.headNow()
+	if seq == 0 || seq > head.seq {
+		return record{}, fmt.Errorf("the log ends at %d", head.seq)
+	}
+	for stream := head.stream; ; {
+		rec, found, err := l.s.at(ctx, stream)
+		if err != nil {
+			return record{}, err
+		}
+		if !found {
+			return record{}, fmt.Errorf("%w: message %d of the stream is gone", ErrDamaged, stream)
+		}
+		at, err := rec.seqOf(l.session)
+		if err != nil || at == seq {
+			return rec, err
+		}
+		prev, ok := rec.prev()
+		if !ok || prev == 0 || at < seq {
+			return record{}, fmt.Errorf("%w: message %d of the stream does not lead back to event %d", ErrDamaged, stream, seq)
+		}
+		stream = prev
+	}
+}

@@ -1,0 +1,21 @@
+package eventstore_test
+
+import (
+	"testing"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/eventstore/eventstoretest"
+)
+
+func TestMemory(t *testing.T) {
+	eventstoretest.Run(t, func(*testing.T) eventstoretest.Store {
+		return eventstoretest.Of(eventstore.NewMemory())
+	})
+}
+
+func TestJetStream(t *testing.T) {
+	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
+		s, _ := newJetStream(t, eventstore.Options{})
+		return eventstoretest.Of(s)
+	})
+}
