@@ -23,6 +23,6 @@
 //
 // Validated arguments keep their members, the members' order and the literals of numbers, except what coercion had to
 // change; arguments that needed no coercion are returned as the very same bytes. What Validate returns passes Validate
-// again. A [Schema] is immutable and safe for concurrent use. Arguments are data from a model: none make it panic, and
+// again unchanged, unless a union is involved: by its rule [integer, boolean] makes "true" true, and true 1. A [Schema] is immutable and safe for concurrent use. Arguments are data from a model: none make it panic, and
 // nesting is bounded.
 package toolargs
