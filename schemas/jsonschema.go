@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strings"
 	"sync"
 
@@ -30,7 +29,7 @@ func (n SchemaName) URI() string { return DataSchema(n.Area, n.Name) }
 // Schema returns the JSON Schema (draft 2020-12) of an area's message, such as "commands", "prompt". The caller owns
 // the bytes. References in it are relative to its $id.
 func Schema(area, name string) ([]byte, bool) {
-	raw, err := schemaFS.ReadFile(path.Join(schemaRoot, area, name+"."+Version+".json"))
+	raw, err := schemaFS.ReadFile(schemaRoot + "/" + area + "/" + name + "." + Version + ".json")
 	return raw, err == nil
 }
 
@@ -42,8 +41,8 @@ func SchemaNames() []SchemaName {
 	}
 	names := make([]SchemaName, len(files))
 	for i, file := range files {
-		area, name := path.Split(strings.TrimPrefix(file, schemaRoot+"/"))
-		names[i] = SchemaName{Area: path.Clean(area), Name: strings.TrimSuffix(name, "."+Version+".json")}
+		area, name, _ := strings.Cut(strings.TrimPrefix(file, schemaRoot+"/"), "/")
+		names[i] = SchemaName{Area: area, Name: strings.TrimSuffix(name, "."+Version+".json")}
 	}
 	return names
 }
@@ -79,5 +78,5 @@ func openEmbedded(uri string) (io.ReadCloser, error) {
 	if !ok {
 		return nil, fmt.Errorf("schemas: %s is not below %s", uri, SchemaBase)
 	}
-	return schemaFS.Open(path.Join(schemaRoot, file))
+	return schemaFS.Open(schemaRoot + "/" + file)
 }

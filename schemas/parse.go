@@ -85,7 +85,8 @@ func PlainText(kind CommandKind, payload []byte) (CommandData, error) {
 func decodeProblem(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {
-		return "/" + strings.ReplaceAll(wrong.Field, ".", "/") + ": cannot be read as " + wrong.Type.String()
+		_, member, _ := cutLast(wrong.Field, ".") // what is before it is not the whole path
+		return "payload: " + member + " cannot be read as " + wrong.Type.String()
 	}
 	return "payload: cannot be decoded"
 }
