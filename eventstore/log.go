@@ -285,8 +285,5 @@ func (l *Log) fail(err error) {
 }
 
 func (l *Log) conflict(ent *entry, cause error) error {
-	if cause == nil {
-		return fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, ent.seq, schemas.ErrConflict)
-	}
-	return fmt.Errorf("eventstore: append session %s seq %d: %w: %w", l.session, ent.seq, schemas.ErrConflict, cause)
+	return &schemas.ConflictError{Session: l.session, Seq: ent.seq, Cause: cause}
 }

@@ -1,8 +1,33 @@
 package schemas
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
-// ErrConflict is wrapped by an append that a session's log refused because another writer has extended the session.
-// Whoever gets it has lost the session and must stop without another effect (DESIGN section 5). It is declared here
-// because the event store reports it and the driver branches on it, and neither imports the other.
+// ErrConflict is wrapped by an append that the log refused because another writer has extended the session. Whoever
+// gets it has lost the session and must stop without another effect (DESIGN section 5).
 var ErrConflict = errors.New("session extended by another writer")
+
+// ConflictError is an [ErrConflict] with the place: the event with sequence Seq was refused, all before it are stored.
+type ConflictError struct {
+	Session string
+	Seq     uint64
+	Cause   error // what the store answered; may be nil
+}
+
+// Error names the session and the sequence.
+func (e *ConflictError) Error() string {
+	if e.Cause == nil {
+		return fmt.Sprintf("append session %s seq %d: %v", e.Session, e.Seq, ErrConflict)
+	}
+	return fmt.Sprintf("append session %s seq %d: %v: %v", e.Session, e.Seq, ErrConflict, e.Cause)
+}
+
+// Unwrap returns [ErrConflict] and the cause.
+func (e *ConflictError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrConflict}
+	}
+	return []error{ErrConflict, e.Cause}
+}
