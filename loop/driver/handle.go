@@ -166,3 +166,17 @@ func rawArgs(c schemas.ToolCall) json.RawMessage {
 	}
 	return c.Arguments
 }
+
+// reject puts a refusal into the log, unless the log knows the command.
+func (d *Driver) reject(ctx context.Context, r schemas.CommandRejected) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken != nil {
+		return d.broken
+	}
+	if d.state.Taken[r.CommandID] {
+		return nil
+	}
+	_, err := d.append(ctx, &r, r.CommandID)
+	return err
+}
