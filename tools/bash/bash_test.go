@@ -1,0 +1,236 @@
+package bash_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/bash"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func setUp(t *testing.T, o bash.Options) (tool tools.Tool, root string) {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Workspace, err = workspace.Open(workspace.Options{Root: root}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.Workspace.Close() })
+	if o.TempDir == "" {
+		o.TempDir = t.TempDir()
+	}
+	o.Environ = append(o.Environ, "PATH="+os.Getenv("PATH"))
+	return bash.New(o), root
+}
+
+func call(command string) tools.Call {
+	args, _ := json.Marshal(map[string]string{"command": command})
+	return tools.Call{Arguments: args}
+}
+
+func run(t *testing.T, tool tools.Tool, command string) (string, bool) {
+	t.Helper()
+	result, isError := tool.Run(t.Context(), call(command), nil)
+	return result.Content.JoinText(), isError
+}
+
+func TestKeysDoNotLeak(t *testing.T) {
+	tool, _ := setUp(t, bash.Options{
+		Environ: []string{"MODEL_API_KEY=secret", "NATS_CREDS=secret", "LANG=C", "LC_ALL=C", "GOFLAGS=-mod=mod", "PATHS=x", "HOME=/h"},
+		Env:     []string{"GO*"},
+	})
+	got, _ := run(t, tool, `unset PATH PWD OLDPWD SHLVL _; env=/usr/bin/env; [ -x $env ] || env=/bin/env; $env | /usr/bin/sort | /bin/grep -v '^_='`)
+	if want := "GOFLAGS=-mod=mod\nHOME=/h\nLANG=C\nLC_ALL=C\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Whoever holds the pipe open is alive: when its end comes, the shell, its child and the child's child are gone.
+func TestAbortKillsTheWholeGroup(t *testing.T) {
+	tool, root := setUp(t, bash.Options{})
+	fifo := filepath.Join(root, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	type answer struct {
+		result  schemas.ToolResult
+		isError bool
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		r, isError := tool.Run(ctx, call(`exec 3>fifo; echo begun; (bash -c 'bash -c "echo ready >&3; sleep 300" & wait' & wait); echo no`), nil)
+		answered <- answer{r, isError}
+	}()
+	pipe, err := os.Open(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pipe.Close() }()
+	ready := make([]byte, 6)
+	if _, err := io.ReadFull(pipe, ready); err != nil || string(ready) != "ready\n" {
+		t.Fatalf("%q, %v", ready, err)
+	}
+	cancel()
+	got := within(t, answered)
+	if want := "begun\n\n\nCommand aborted"; !got.isError || got.result.Content.JoinText() != want {
+		t.Errorf("%v %q", got.isError, got.result.Content.JoinText())
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := pipe.Read(ready); ended <- err }()
+	if err := within(t, ended); err != io.EOF {
+		t.Errorf("somebody still holds the pipe: %v", err)
+	}
+}
+
+func within[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("waited for ten seconds")
+		panic("unreachable")
+	}
+}
+
+func TestTimeLimits(t *testing.T) {
+	tool, _ := setUp(t, bash.Options{})
+	limited, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, &tools.TimeLimitError{Limit: 2500 * time.Millisecond})
+	defer cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		args string
+		want string
+	}{
+		"the call's own":          {t.Context(), `{"command":"sleep 300","timeout":0.05}`, "Command timed out after 0.05 seconds"},
+		"the worker's":            {limited, `{"command":"sleep 300"}`, "Command timed out after 2.5 seconds"},
+		"a negative one is none":  {t.Context(), `{"command":"echo a","timeout":-1}`, "a\n"},
+		"an enormous one is none": {t.Context(), `{"command":"echo a","timeout":1e300}`, "a\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, _ := tool.Run(c.ctx, tools.Call{Arguments: json.RawMessage(c.args)}, nil)
+			if got := result.Content.JoinText(); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A background process that holds the output open delays the end by 100 ms, and lives on.
+func TestBackgroundProcessIsNotWaitedFor(t *testing.T) {
+	tool, root := setUp(t, bash.Options{})
+	begun := time.Now()
+	got, isError := run(t, tool, `(sleep 300; echo late) & echo $! >pid; (sleep 0.02; echo soon) & echo now`)
+	if isError || got != "now\nsoon\n" {
+		t.Errorf("%v %q", isError, got)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	}
+	raw, err := os.ReadFile(filepath.Join(root, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(raw), &pid); err != nil {
+		t.Fatal(err)
+	}
+	group, err := syscall.Getpgid(pid)
+	if err != nil {
+		t.Fatalf("the background process is gone: %v", err)
+	}
+	if err := syscall.Kill(-group, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	tool, _ := setUp(t, bash.Options{})
+	got, isError := run(t, tool, `echo a; kill -TERM $$`)
+	if !isError || got != "a\n\n\nCommand was terminated by a signal: terminated" {
+		t.Errorf("%v %q", isError, got)
+	}
+}
+
+func TestUpdates(t *testing.T) {
+	tool, root := setUp(t, bash.Options{UpdateEvery: time.Millisecond})
+	fifo := filepath.Join(root, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var got []string
+	first := make(chan struct{})
+	update := func(r schemas.ToolResult) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Content.JoinText()+string(r.Details))
+		if len(got) == 2 {
+			close(first)
+		}
+	}
+	done := make(chan bool, 1)
+	go func() {
+		_, isError := tool.Run(t.Context(), call(`echo a; read <fifo; echo b`), update)
+		done <- isError
+	}()
+	within(t, first) // a is shown while the command still runs
+	pipe, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = pipe.Close()
+	within(t, done)
+	if d := cmp.Diff([]string{"", "a\n{}", "a\nb\n{}"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestLongLineWithItsBreakIsShownInPart(t *testing.T) {
+	tool, _ := setUp(t, bash.Options{})
+	got, _ := run(t, tool, `echo first; printf '%060000d\n' 7`)
+	if !strings.Contains(got, "00007\n\n\n[Showing last 50.0KB of line 2 (line is 58.6KB). Full output: ") {
+		t.Errorf("%q", got[len(got)-200:])
+	}
+}
+
+func TestSpillThatCannotBeWritten(t *testing.T) {
+	tool, _ := setUp(t, bash.Options{TempDir: "/no/such/dir"})
+	got, isError := run(t, tool, `seq 1 3000`)
+	if isError || !strings.Contains(got, "[Showing lines 1002-3001 of 3001. The full output could not be kept: open /no/such/dir/pi-bash-") {
+		t.Errorf("%v %q", isError, got[len(got)-200:])
+	}
+}
+
+func TestSpillPattern(t *testing.T) {
+	dir := t.TempDir()
+	tool, _ := setUp(t, bash.Options{TempDir: dir})
+	got, _ := run(t, tool, `seq 1 3000`)
+	files, err := filepath.Glob(bash.SpillPattern(dir))
+	if err != nil || len(files) != 1 || !strings.HasSuffix(got, "Full output: "+files[0]+"]") {
+		t.Errorf("%v, %v, %q", files, err, got[len(got)-200:])
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
