@@ -79,7 +79,7 @@ func (m *sdkMessage) End(context.Context) error          { return nil }
 func (m *sdkMessage) SetData(r io.Reader) (err error)    { m.data, err = io.ReadAll(r); return err }
 func (m *sdkMessage) SetExtension(n string, v any) error { return m.set("ce-"+n, v) }
 func (m *sdkMessage) SetAttribute(a spec.Attribute, v any) error {
-	return m.set(a.PrefixedName(), v)
+	return m.set("ce-"+a.Name(), v)
 }
 
 func (m *sdkMessage) set(key string, v any) error {
