@@ -39,7 +39,9 @@ func readEnvelope(header map[string][]string) (envelope, error) {
 	if env.name, err = ParseCloudEventType(env.name); err != nil {
 		return envelope{}, fmt.Errorf("schemas: read %.100q: %w", env.id, err)
 	}
-	if env.time, err = time.Parse(time.RFC3339Nano, at); err != nil {
+	env.time, err = time.Parse(time.RFC3339Nano, at)
+	env.time = env.time.UTC()
+	if err != nil || env.time.Year() < 0 || env.time.Year() > 9999 {
 		return envelope{}, fmt.Errorf("schemas: read %.100q: %w: %s is no RFC 3339 time", env.id, ErrAttribute, HeaderTime)
 	}
 	return env, nil
