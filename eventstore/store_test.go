@@ -1,0 +1,191 @@
+package eventstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func TestNewWantsNoReconnectBuffer(t *testing.T) {
+	server := startServer(t, t.TempDir(), -1)
+	js := connect(t, server.ClientURL(), nats.ReconnectBufSize(0)) // 0 is the library's default size
+	if _, err := eventstore.New(js, eventstore.Options{}); err == nil || !strings.Contains(err.Error(), "nats.ReconnectBufSize(-1)") {
+		t.Errorf("new: %v", err)
+	}
+}
+
+// Logs at rest hold no goroutine, subscription or timer.
+func TestRestIsFree(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{})
+	mustAppend(t, open(t, s, "warm"), event("warm", 1, "a"))
+	goroutines, subs := runtime.NumGoroutine(), js.Conn().NumSubscriptions()
+	for i := range 300 {
+		name := fmt.Sprintf("s%d", i)
+		mustAppend(t, open(t, s, name), event(name, 1, "a"))
+	}
+	if got := js.Conn().NumSubscriptions(); got != subs {
+		t.Errorf("%d subscriptions, %d before", got, subs)
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
+}
+
+// Append waits while the queue is full, and no longer than its context; the queue is bounded by bytes too.
+func TestQueueIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		size, want int
+	}{{10, 256}, {200 << 10, 21}} {
+		f := newFaulty(t, eventstore.Options{})
+		l := open(t, f.store, "s1")
+		f.proxy.loseUp.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		n := 0
+		var err error
+		for err == nil {
+			e := event("s1", uint64(n+1), "a")
+			e.Data = &schemas.ErrorEvent{Code: "x", Message: strings.Repeat("x", c.size)}
+			if err = l.Append(ctx, e); err == nil {
+				n++
+			}
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || n != c.want {
+			t.Errorf("%d events of %d bytes queued, want %d: %v", n, c.size, c.want, err)
+		}
+		f.proxy.cut()
+		mustAppend(t, l, event("s1", uint64(n+1), "a")) // it was not final
+		mustVerify(t, f.direct, "s1", uint64(n+1))
+	}
+}
+
+// Equal payloads are stored once.
+func TestBlobStoredOnce(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{})
+	for i := range 3 {
+		name := fmt.Sprintf("s%d", i)
+		e := event(name, 1, "a")
+		e.Data = &schemas.ErrorEvent{Code: "big", Message: strings.Repeat("x", 300<<10)}
+		mustAppend(t, open(t, s, name), e)
+		mustVerify(t, s, name, 1)
+	}
+	bucket, err := js.ObjectStore(t.Context(), schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects, err := bucket.List(t.Context()); len(objects) != 1 || err != nil {
+		t.Errorf("%d objects: %v", len(objects), err)
+	}
+}
+
+// What the server refuses for another reason than a conflict is final and no conflict.
+func TestRefusedByTheServer(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{})
+	l := open(t, s, "s1")
+	mustAppend(t, l, event("s1", 1, "a"))
+	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.MaxMsgSize = 100
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	err = appendAll(ctxOf(t), l, event("s1", 2, "a"))
+	var api *jetstream.APIError
+	if !errors.As(err, &api) || errors.Is(err, schemas.ErrConflict) || !strings.Contains(err.Error(), "session s1 seq 2") {
+		t.Errorf("append: %v", err)
+	}
+}
+
+// A follower that does not read for a while loses live events from its queue and reads them again.
+func TestFollowSlowReader(t *testing.T) {
+	s, _ := newJetStream(t, eventstore.Options{})
+	l := open(t, s, "s1")
+	mustAppend(t, l, event("s1", 1, "a"))
+	const n = 5000
+	next := uint64(1)
+	for e, err := range s.Follow(ctxOf(t), "s1", 1) {
+		if err != nil || e.Seq != next {
+			t.Fatalf("event %d, want %d: %v", e.Seq, next, err)
+		}
+		if e.Seq == 1 {
+			for seq := uint64(2); seq <= n; seq++ {
+				if err := l.Append(ctxOf(t), event("s1", seq, "a")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.Flush(ctxOf(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if next++; next > n {
+			break
+		}
+	}
+}
+
+// An event that was stored and never republished is found by the check of a quiet follower.
+func TestFollowWithoutRepublish(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{FollowCheck: 20 * time.Millisecond})
+	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.RePublish = nil
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, s, "s1")
+	mustAppend(t, l, event("s1", 1, "a"))
+	for e, err := range s.Follow(ctxOf(t), "s1", 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq == 3 {
+			break
+		}
+		mustAppend(t, l, event("s1", e.Seq+1, "a"))
+	}
+}
+
+// Crash points of whoever appends: before the write, and after it with the acknowledgement lost.
+func TestMemoryOnAppend(t *testing.T) {
+	crash := errors.New("crash")
+	for _, lost := range []bool{false, true} {
+		m := eventstore.NewMemory()
+		m.OnAppend = func(e schemas.Event, stored bool) error {
+			if e.Seq == 3 && stored == lost {
+				return crash
+			}
+			return nil
+		}
+		l, err := m.Open(t.Context(), "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seq := uint64(1); seq <= 4; seq++ {
+			if err := l.Append(t.Context(), event("s1", seq, "a")); (err != nil) != (seq >= 3) || err != nil && !errors.Is(err, crash) {
+				t.Errorf("lost %v: append %d: %v", lost, seq, err)
+			}
+		}
+		want := uint64(2)
+		if lost {
+			want = 3
+		}
+		r, err := m.Verify(t.Context(), "s1", eventstore.VerifyOptions{})
+		if err != nil || !r.OK() || r.Events != want {
+			t.Errorf("lost %v: %d events, %v, %v; want %d", lost, r.Events, r.Bad, err, want)
+		}
+	}
+}

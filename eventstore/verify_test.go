@@ -1,0 +1,260 @@
+package eventstore_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// damage is a log of three events, and ways to hurt it.
+type damage struct {
+	t      *testing.T
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	log    *eventstore.Log
+}
+
+// last returns stream sequence and hash of the session's last message.
+func (d *damage) last() (uint64, string) {
+	d.t.Helper()
+	m, err := d.stream.GetLastMsgForSubject(d.t.Context(), "agent.evt.s1")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return m.Sequence, schemas.Hash(m.Header, m.Data)
+}
+
+// publish stores a message that change has made out of a correct fourth event.
+func (d *damage) publish(change func(m *nats.Msg)) {
+	d.t.Helper()
+	last, hash := d.last()
+	e := event("s1", 4, "forged")
+	e.PrevHash = hash
+	header, payload, err := schemas.EncodeEvent(e)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "agent.evt.s1", Header: header, Data: payload}
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(last))
+	change(m)
+	if _, err := d.js.PublishMsg(d.t.Context(), m); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *damage) set(key, value string) {
+	d.publish(func(m *nats.Msg) { m.Header.Set(key, value) })
+}
+
+func (d *damage) delete(streamSeq uint64) {
+	d.t.Helper()
+	if err := d.stream.DeleteMsg(d.t.Context(), streamSeq); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *damage) snapshot(seq uint64) {
+	d.t.Helper()
+	if err := d.log.SaveSnapshot(d.t.Context(), 1, seq, []byte("state")); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *damage) blobs() jetstream.ObjectStore {
+	d.t.Helper()
+	b, err := d.js.ObjectStore(d.t.Context(), schemas.BucketBlobs)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return b
+}
+
+// appendBig appends a fourth event whose payload is in the object store, and returns its name there.
+func (d *damage) appendBig() string {
+	d.t.Helper()
+	e := event("s1", 4, "a")
+	e.Data = &schemas.ErrorEvent{Code: "big", Message: strings.Repeat("x", 300<<10)}
+	mustAppend(d.t, d.log, e)
+	m, err := d.stream.GetLastMsgForSubject(d.t.Context(), "agent.evt.s1")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	name, ok := strings.CutPrefix(m.Header.Get(schemas.HeaderDataRef), "nats://agent_blobs/")
+	if !ok || len(m.Data) != 0 {
+		d.t.Fatalf("%d bytes in the stream, reference %q", len(m.Data), m.Header.Get(schemas.HeaderDataRef))
+	}
+	return name
+}
+
+func TestVerifyFindsDamage(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		hurt  func(d *damage)
+		seq   uint64
+		wants []string // in the text
+	}{
+		{"none", func(d *damage) { d.publish(func(*nats.Msg) {}) }, 0, nil},
+		{"first event deleted", func(d *damage) { d.delete(1) }, 1, []string{"event 1: id: expected s1/1, found s1/2"}},
+		{"event deleted in the middle", func(d *damage) { d.delete(2) }, 2,
+			[]string{"event 2: id: expected s1/2, found s1/3 (message 3 of the stream)"}},
+		{"plain text", func(d *damage) {
+			d.publish(func(m *nats.Msg) { m.Header, m.Data = nil, []byte("hello") })
+		}, 4, []string{"event 4: id: expected s1/4, found none (message 4 of the stream)"}},
+		{"event of another session", func(d *damage) { d.set(schemas.HeaderID, "s2/4") }, 4, []string{"id: expected s1/4, found s2/4"}},
+		{"sequence twice", func(d *damage) { d.set(schemas.HeaderID, "s1/3") }, 4, []string{"id: expected s1/4, found s1/3"}},
+		{"sequence and id differ", func(d *damage) { d.set(schemas.HeaderSequence, "5") }, 4,
+			[]string{"sequence: expected 00000000000000000004, found 5"}},
+		{"subject differs", func(d *damage) { d.set(schemas.HeaderSubject, "s2") }, 4, []string{"subject: expected s1, found s2"}},
+		{"no version", func(d *damage) { d.set(schemas.HeaderSpecVersion, "0.3") }, 4, []string{"version of CloudEvents: expected 1.0, found 0.3"}},
+		{"appended without the check", func(d *damage) {
+			d.publish(func(m *nats.Msg) { m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) })
+		}, 4, []string{"expected last message at the append: expected 3, found none"}},
+		{"another history", func(d *damage) { d.set(schemas.HeaderPrevHash, "abc") }, 4, []string{"previous hash: expected ", ", found abc"}},
+		{"payload against the schema", func(d *damage) {
+			d.publish(func(m *nats.Msg) { m.Data = []byte(`{"turnIndex":"one"}`) })
+		}, 4, []string{"schema: expected a valid turn_start", "turnIndex"}},
+		{"payload is no JSON", func(d *damage) {
+			d.publish(func(m *nats.Msg) { m.Data = []byte(`{`) })
+		}, 4, []string{"schema: expected a valid turn_start"}},
+		{"unknown type", func(d *damage) { d.set(schemas.HeaderType, "dev.loopbus.party.v1") }, 4,
+			[]string{"schema: expected a valid party", `unknown event type "party"`}},
+		{"foreign type", func(d *damage) { d.set(schemas.HeaderType, "party") }, 4, []string{`type "party"`}},
+		{"no time", func(d *damage) { d.publish(func(m *nats.Msg) { m.Header.Del(schemas.HeaderTime) }) }, 4, []string{"time"}},
+		{"big payload missing", func(d *damage) {
+			if err := d.blobs().Delete(d.t.Context(), d.appendBig()); err != nil {
+				d.t.Fatal(err)
+			}
+		}, 4, []string{"payload in the object store: expected nats://agent_blobs/", "object not found"}},
+		{"big payload replaced", func(d *damage) {
+			if _, err := d.blobs().PutString(d.t.Context(), d.appendBig(), "{}"); err != nil {
+				d.t.Fatal(err)
+			}
+		}, 4, []string{"payload in the object store: expected nats://agent_blobs/", "has the SHA-256 44136f"}},
+		{"last event deleted, snapshot there", func(d *damage) { d.snapshot(3); d.delete(3) }, 3,
+			[]string{"snapshot version 1: expected an event of the log, found the log ends at 2"}},
+		{"snapshot of another history", func(d *damage) {
+			d.snapshot(2)
+			d.rewriteSnapshot(`"hash":"`, `"hash":"00`)
+		}, 2, []string{"snapshot version 1: expected the hash ", "of message 2, found 00"}},
+		{"snapshot altered", func(d *damage) {
+			d.snapshot(2)
+			d.rewriteSnapshot("\nstate", "\nother")
+		}, 2, []string{"snapshot version 1: expected a readable state", "has the SHA-256"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, js := newJetStream(t, eventstore.Options{})
+			stream, err := js.Stream(t.Context(), schemas.StreamEvents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &damage{t: t, js: js, stream: stream, log: open(t, s, "s1")}
+			mustAppend(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
+			c.hurt(d)
+			r, err := s.Verify(ctxOf(t), "s1", eventstore.VerifyOptions{Version: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.seq == 0 {
+				if !r.OK() || r.Events != 4 {
+					t.Fatalf("%d events, fault %v", r.Events, r.Bad)
+				}
+				return
+			}
+			if r.OK() || r.Bad.Seq != c.seq {
+				t.Fatalf("fault %v, want one of event %d", r.Bad, c.seq)
+			}
+			for _, want := range c.wants {
+				if !strings.Contains(r.Bad.Error(), want) {
+					t.Errorf("fault %q does not say %q", r.Bad, want)
+				}
+			}
+		})
+	}
+}
+
+// rewriteSnapshot changes the snapshot's value.
+func (d *damage) rewriteSnapshot(old, replacement string) {
+	d.t.Helper()
+	kv, err := d.js.KeyValue(d.t.Context(), schemas.BucketSnapshots)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	entry, err := kv.Get(d.t.Context(), "s1.v1")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	value := bytes.Replace(entry.Value(), []byte(old), []byte(replacement), 1)
+	if bytes.Equal(value, entry.Value()) {
+		d.t.Fatalf("no %q in the snapshot %q", old, value)
+	}
+	if _, err := kv.Put(d.t.Context(), "s1.v1", value); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// A snapshot that does not belong to the log is not an error, and not trusted either.
+func TestSnapshotNotTrusted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hurt func(d *damage)
+		want string
+	}{
+		{"another hash", func(d *damage) { d.rewriteSnapshot(`"hash":"`, `"hash":"00`) }, "has the hash 00"},
+		{"another place", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":1`) }, "not where it says"},
+		{"place gone", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":9`) }, "not in the log"},
+		{"beyond the head", func(d *damage) { d.rewriteSnapshot(`"seq":2`, `"seq":4`) }, "the log ends at 3"},
+		{"another version inside", func(d *damage) { d.rewriteSnapshot(`"version":1`, `"version":2`) }, "version 2"},
+		{"altered state", func(d *damage) { d.rewriteSnapshot("\nstate", "\nother") }, "SHA-256"},
+		{"no snapshot at all", func(d *damage) { d.rewriteSnapshot("\n", " ") }, "no header line"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var logged bytes.Buffer
+			s, js := newJetStream(t, eventstore.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+			d := &damage{t: t, js: js, log: open(t, s, "s1")}
+			mustAppend(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
+			d.snapshot(2)
+			c.hurt(d)
+			state, seq, err := open(t, s, "s1").Snapshot(ctxOf(t), 1)
+			if state != nil || seq != 0 || err != nil {
+				t.Errorf("snapshot %q at %d, %v", state, seq, err)
+			}
+			for _, want := range []string{"level=WARN", "snapshot ignored", "session=s1", c.want} {
+				if !strings.Contains(logged.String(), want) {
+					t.Errorf("log %q does not say %q", logged.String(), want)
+				}
+			}
+		})
+	}
+}
+
+// Reading notices a gap too, and does not hang on it.
+func TestReadDamaged(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{})
+	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &damage{t: t, js: js, stream: stream, log: open(t, s, "s1")}
+	mustAppend(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
+	d.delete(2)
+	n, last := 0, error(nil)
+	for _, err := range s.Read(context.Background(), "s1", 1) {
+		n, last = n+1, err
+	}
+	if n != 2 || last == nil || !strings.Contains(last.Error(), "log damaged: event 3 follows event 1") {
+		t.Errorf("%d yielded, error %v", n, last)
+	}
+	d.publish(func(m *nats.Msg) { m.Header = nil })
+	if _, err := s.Open(ctxOf(t), "s1"); err == nil || !strings.Contains(err.Error(), "log damaged: message 4 of the stream") {
+		t.Errorf("open behind a foreign message: %v", err)
+	}
+}
