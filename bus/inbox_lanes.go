@@ -1,0 +1,137 @@
+package bus
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lanes lets the messages of each session in one after the other, in the order of the stream. Watermill handles every
+// message on a goroutine of its own; the lane is what keeps the order of the queue.
+//
+// A message that fails before it has entered holds its session up until it is back, or for a while in case it went
+// elsewhere, so that those behind it do not pass. Only sessions with a message in hand or held up have a lane.
+type lanes struct {
+	mu        sync.Mutex
+	bySession map[string]*lane
+}
+
+type lane struct {
+	turn    *ticket     // the one that may enter
+	waiting []*ticket   // those behind it, in the order of the stream
+	held    *time.Timer // set while a message that failed is awaited
+	heldSeq uint64      // its sequence
+}
+
+// ticket is a place in a lane.
+type ticket struct {
+	lanes   *lanes
+	session string
+	seq     uint64
+	called  chan struct{} // closed when it is its turn; nil if it was so from the start
+	left    bool          // guarded by lanes.mu
+}
+
+func newLanes() *lanes { return &lanes{bySession: map[string]*lane{}} }
+
+// join returns a place before everything of the session that comes later in the stream and has not been called yet.
+func (ls *lanes) join(session string, seq uint64) *ticket {
+	t := &ticket{lanes: ls, session: session, seq: seq}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.bySession[session]
+	if l == nil {
+		l = &lane{}
+		ls.bySession[session] = l
+	}
+	if l.turn == nil && (l.held == nil || seq <= l.heldSeq) {
+		l.release()
+		l.turn = t
+		return t
+	}
+	t.called = make(chan struct{})
+	at, _ := slices.BinarySearchFunc(l.waiting, seq, func(w *ticket, seq uint64) int {
+		if w.seq < seq {
+			return -1
+		}
+		return 1
+	})
+	l.waiting = slices.Insert(l.waiting, at, t)
+	return t
+}
+
+// wait returns nil when it is the ticket's turn. The ticket has to leave in any case.
+func (t *ticket) wait(ctx context.Context, stop <-chan struct{}) error {
+	if t.called == nil {
+		return nil
+	}
+	select {
+	case <-t.called:
+		return nil
+	case <-stop:
+		return errDraining
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave gives up the place, so that the next may enter; only the first call counts. With a hold, the message has failed
+// and is expected back within it: nobody behind it enters before.
+func (t *ticket) leave(hold time.Duration) {
+	t.lanes.mu.Lock()
+	defer t.lanes.mu.Unlock()
+	if t.left {
+		return
+	}
+	t.left = true
+	l := t.lanes.bySession[t.session]
+	switch {
+	case l.turn != t: // it gave up waiting
+		l.waiting = slices.DeleteFunc(l.waiting, func(w *ticket) bool { return w == t })
+	case hold > 0 && (len(l.waiting) == 0 || l.waiting[0].seq > t.seq):
+		l.turn = nil
+		t.lanes.hold(t.session, l, t.seq, hold)
+	default:
+		l.turn = nil
+		l.next()
+	}
+	t.lanes.drop(t.session, l)
+}
+
+// hold lets nobody in for d who is behind seq.
+func (ls *lanes) hold(session string, l *lane, seq uint64, d time.Duration) {
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		if l.held == timer {
+			l.release()
+			l.next()
+			ls.drop(session, l)
+		}
+	})
+	l.held, l.heldSeq = timer, seq
+}
+
+func (ls *lanes) drop(session string, l *lane) {
+	if l.turn == nil && l.held == nil && len(l.waiting) == 0 {
+		delete(ls.bySession, session)
+	}
+}
+
+func (l *lane) release() {
+	if l.held != nil {
+		l.held.Stop()
+		l.held = nil
+	}
+}
+
+// next calls the first of those waiting.
+func (l *lane) next() {
+	if len(l.waiting) > 0 {
+		l.turn = l.waiting[0]
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+		close(l.turn.called)
+	}
+}

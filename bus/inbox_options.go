@@ -1,0 +1,104 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// InboxOptions configures [NewInbox]. Only RunnerID is needed. With the defaults, the commands of a runner that was killed are
+// delivered elsewhere within ten seconds: its entry goes after MemberTTL and up to one second, its pins after PinnedTTL, and what
+// it had in hand after AckWait, all at the same time.
+type InboxOptions struct {
+	// RunnerID names this process among the live runners: a single subject token, used by nobody else.
+	RunnerID string
+	// AckWait is how long after its last sign of life a command in hand is delivered again, default 6 s. Signs are
+	// given three times as often.
+	AckWait time.Duration
+	// PinnedTTL is how long a partition stays with a runner that does not pull any more, default 4 s.
+	PinnedTTL time.Duration
+	// MemberTTL is how long a runner counts as live after its last renewal, in whole seconds, default 4 s. Renewals are
+	// four times as often.
+	MemberTTL time.Duration
+	// HandoverWait is how long a partition that another runner should read now is kept until none of its commands is in
+	// hand, so that a model call under way need not be repeated elsewhere; default 5 s.
+	HandoverWait time.Duration
+	// MaxDeliver is after how many deliveries a command that fails is given up: it is rejected and kept in AGENT_DEAD;
+	// default 10.
+	MaxDeliver int
+	// MaxPending bounds the unsettled messages of one partition, over all runners, default 1024.
+	MaxPending int
+	// MaxInHand bounds the messages that this process has asked for and not settled, over all partitions, default 4096.
+	MaxInHand int
+	// MaxCommandBytes is the largest command taken, default 512 KiB.
+	MaxCommandBytes int
+	// RejectTimeout bounds one try to reject a message, default 10 s.
+	RejectTimeout time.Duration
+	// StopTimeout is how long Run waits for handlers once it was told to stop, default 10 s.
+	StopTimeout time.Duration
+	// Logger is told of partitions taken and left, and of what goes wrong; nil discards.
+	Logger *slog.Logger
+	// Registerer gets Watermill's metrics, prefixed loopbus_inbox; nil means no metrics.
+	Registerer prometheus.Registerer
+	// Middleware is put around the inbox's own, the first outermost.
+	Middleware []message.HandlerMiddleware
+}
+
+const (
+	defaultMaxPending      = 1024
+	defaultMaxInHand       = 4096
+	defaultMaxDeliver      = 10
+	defaultMaxCommandBytes = 512 << 10
+
+	handoverTimeout = 2 * time.Second // of the requests that hand a partition over
+	cutOffTimeout   = time.Second     // between the end of a handler's context and giving it up
+)
+
+func (o InboxOptions) withDefaults() (InboxOptions, error) {
+	o.AckWait = or(o.AckWait, 6*time.Second)
+	o.PinnedTTL = or(o.PinnedTTL, 4*time.Second)
+	o.MemberTTL = or(o.MemberTTL, 4*time.Second)
+	o.HandoverWait = or(o.HandoverWait, 5*time.Second)
+	o.MaxDeliver = or(o.MaxDeliver, defaultMaxDeliver)
+	o.MaxPending = or(o.MaxPending, defaultMaxPending)
+	o.MaxInHand = or(o.MaxInHand, defaultMaxInHand)
+	o.MaxCommandBytes = or(o.MaxCommandBytes, defaultMaxCommandBytes)
+	o.RejectTimeout = or(o.RejectTimeout, 10*time.Second)
+	o.StopTimeout = or(o.StopTimeout, 10*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = o.Logger.With("runner", o.RunnerID)
+	return o, o.check()
+}
+
+func (o InboxOptions) check() error {
+	var errs []error
+	if err := schemas.CheckToken("runner id", o.RunnerID); err != nil {
+		errs = append(errs, fmt.Errorf("bus: inbox: %w", err))
+	}
+	if o.MemberTTL < time.Second || o.MemberTTL%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("bus: inbox: member TTL %s is not in whole seconds", o.MemberTTL))
+	}
+	for name, d := range map[string]time.Duration{"ack wait": o.AckWait, "pinned TTL": o.PinnedTTL} {
+		if d < minInboxWait {
+			errs = append(errs, fmt.Errorf("bus: inbox: %s %s is less than %s", name, d, minInboxWait))
+		}
+	}
+	for name, n := range map[string]int{"max deliver": o.MaxDeliver, "max pending": o.MaxPending,
+		"max in hand": o.MaxInHand, "max command bytes": o.MaxCommandBytes} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("bus: inbox: %s %d is less than 1", name, n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// minInboxWait keeps signs of life and pull requests from becoming a load of their own.
+const minInboxWait = 300 * time.Millisecond

@@ -1,0 +1,199 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// inboxSubscriber merges the partitions that a runner reads into one Watermill subscription. Messages of one partition come in
+// the order in which they were received, and in that order they have their places in the lanes.
+type inboxSubscriber struct {
+	conn       *Conn
+	opts       InboxOptions
+	stream     jetstream.Stream
+	partitions int // how many there are
+	batch      int // the most one partition asks for at once
+
+	out      chan *message.Message
+	hand     *inHand
+	lanes    *lanes
+	slots    slots
+	draining chan struct{}   // closed when nothing new is taken any more
+	lost     context.Context // ends, with the cause, when the connection is gone for good
+	lose     context.CancelCauseFunc
+
+	mu      sync.Mutex
+	readers map[int]*partition
+	wanted  map[int]bool
+	stopped bool
+	running sync.WaitGroup // readers and settlers; out is closed after them
+	close   sync.Once
+}
+
+var _ message.Subscriber = (*inboxSubscriber)(nil)
+
+func newInboxSubscriber(c *Conn, o InboxOptions) *inboxSubscriber {
+	s := &inboxSubscriber{
+		conn: c, opts: o, out: make(chan *message.Message), hand: newInHand(), lanes: newLanes(),
+		slots: newSlots(o.MaxInHand), draining: make(chan struct{}), readers: map[int]*partition{},
+	}
+	s.lost, s.lose = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Subscribe returns the one channel of messages; the topic is for the Router's records only. Which partitions are read
+// is said by read.
+func (s *inboxSubscriber) Subscribe(context.Context, string) (<-chan *message.Message, error) {
+	return s.out, nil
+}
+
+// Close stops the reading and closes the channel once every message is settled.
+func (s *inboxSubscriber) Close() error {
+	s.stopReading()
+	s.running.Wait()
+	s.close.Do(func() { close(s.out) })
+	return nil
+}
+
+// prepare finds the stream and makes the consumers that it lacks.
+func (s *inboxSubscriber) prepare(ctx context.Context) error {
+	var err error
+	if s.partitions, err = Partitions(ctx, s.conn); err != nil {
+		return err
+	}
+	if s.stream, err = s.conn.js.Stream(ctx, schemas.StreamCommands); err != nil {
+		return fmt.Errorf("bus: inbox: stream %s: %w", schemas.StreamCommands, err)
+	}
+	// Every partition reserves what it asks for; all together may take half of the slots.
+	s.batch = min(max(s.opts.MaxInHand/(2*s.partitions), 1), maxPullBatch)
+	return s.ensureConsumers(ctx)
+}
+
+// read makes mine the partitions to be read. It starts readers and tells others to leave when they can; ctx is what the
+// messages are handled under.
+func (s *inboxSubscriber) read(ctx context.Context, mine []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.wanted = make(map[int]bool, len(mine))
+	for _, p := range mine {
+		s.wanted[p] = true
+		if s.readers[p] == nil {
+			s.startReader(ctx, p)
+		}
+	}
+	for n, p := range s.readers {
+		p.wish(s.wanted[n])
+	}
+}
+
+func (s *inboxSubscriber) startReader(ctx context.Context, n int) {
+	p := newPartition(s, n)
+	s.readers[n] = p
+	s.running.Go(func() {
+		p.read(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.readers, n)
+		if s.wanted[n] && !s.stopped { // it became ours again while it was leaving
+			s.startReader(ctx, n)
+		}
+	})
+}
+
+// reading returns the partitions that have a reader, in order.
+func (s *inboxSubscriber) reading() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.readers))
+}
+
+// stopReading hands all partitions over and returns when nothing comes any more.
+func (s *inboxSubscriber) stopReading() {
+	s.mu.Lock()
+	if !s.stopped {
+		s.stopped = true
+		close(s.draining)
+	}
+	readers := slices.Collect(maps.Values(s.readers))
+	s.mu.Unlock()
+	for _, p := range readers {
+		<-p.gone
+	}
+}
+
+// take receives a message for which there is a slot and hands it to the Router.
+func (s *inboxSubscriber) take(ctx context.Context, p *partition, raw jetstream.Msg) {
+	md, err := raw.Metadata()
+	if err != nil { // not a message of a consumer
+		p.logger.Error("message without metadata", "subject", raw.Subject(), "err", err)
+		s.slots.give(1)
+		return
+	}
+	d := receive(ctx, p, raw, md)
+	session, _, _ := s.conn.subjects.ParseCommand(raw.Subject())
+	d.place = s.lanes.join(session, d.seq)
+	if !s.hand.add(d) { // the first delivery's settlement counts for both
+		d.place.leave(0)
+		s.slots.give(1)
+		return
+	}
+	p.inHand.Add(1)
+	s.running.Go(func() { s.settle(d) })
+	s.out <- d.msg
+}
+
+// settle tells the server what became of a message. It is out of hand before that, because the server may send it
+// again at once.
+func (s *inboxSubscriber) settle(d *delivery) {
+	var err error
+	var hold time.Duration
+	select {
+	case <-d.msg.Acked():
+		s.hand.remove(d)
+		err = d.ack()
+	case <-d.msg.Nacked():
+		s.hand.remove(d)
+		delay := d.retryDelay(s.isDraining())
+		err = d.nak(delay)
+		hold = delay + s.opts.AckWait
+	}
+	d.partition.log(d, "settle", err)
+	d.place.leave(hold)
+	d.partition.finished()
+	s.slots.give(1)
+}
+
+func (s *inboxSubscriber) isDraining() bool { return isClosed(s.draining) }
+
+// fail is told of an error of a pull. It reports whether there is any use in trying again.
+func (s *inboxSubscriber) fail(err error) (again bool) {
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		s.lose(fmt.Errorf("bus: inbox of runner %s: %w", s.opts.RunnerID, err))
+		return false
+	}
+	return true
+}
+
+// unpin lets the server give a partition to another runner at once.
+func (s *inboxSubscriber) unpin(n int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
+	defer cancel()
+	return s.stream.UnpinConsumer(ctx, consumerName(n), priorityGroup)
+}
+
+// pullExpiry renews the pin well before it ends.
+func (s *inboxSubscriber) pullExpiry() time.Duration { return s.opts.PinnedTTL / 2 }
