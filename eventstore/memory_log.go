@@ -58,7 +58,7 @@ func (l *MemoryLog) store(e schemas.Event, rec record) error {
 	}
 	stream, err := l.m.put(l.session, l.head.stream, rec)
 	if err != nil {
-		return err
+		return &schemas.ConflictError{Session: l.session, Seq: e.Seq, Cause: err}
 	}
 	l.head, l.hash = position{e.Seq, stream}, rec.hash()
 	if l.m.OnAppend != nil {
