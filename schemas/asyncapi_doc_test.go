@@ -1,0 +1,268 @@
+package schemas_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// object is a YAML mapping that keeps the order of its members.
+type object = yaml.MapSlice
+
+// obj makes an object of alternating names and values.
+func obj(members ...any) object {
+	var o object
+	for i := 0; i < len(members); i += 2 {
+		o = append(o, yaml.MapItem{Key: members[i], Value: members[i+1]})
+	}
+	return o
+}
+
+func ref(to string) object { return obj("$ref", to) }
+
+// asyncAPI builds the whole document.
+func asyncAPI(t *testing.T) object {
+	t.Helper()
+	messages := apiMessages(t)
+	return obj(
+		"asyncapi", "3.0.0",
+		"info", obj(
+			"title", "loopbus",
+			"version", schemas.Version,
+			"description", apiDescription,
+			"license", obj("name", "Apache-2.0", "url", "https://www.apache.org/licenses/LICENSE-2.0"),
+		),
+		"defaultContentType", schemas.ContentJSON,
+		"servers", obj("local", obj(
+			"host", "127.0.0.1:4222", "protocol", "nats",
+			"description", "A NATS server with JetStream (tested with 2.15), or the one that is embedded in the runner.",
+		)),
+		"channels", apiChannels(messages),
+		"operations", apiOperations(),
+		"components", obj("messages", apiMessageObjects(t, messages), "schemas", headerSchemas()),
+	)
+}
+
+const apiDescription = `loopbus runs AI agents on NATS JetStream. This document lists every subject and every message.
+
+Publish a command to a session's inbox and watch the session's live subjects: that is all a client needs. A session
+comes into being with its first command. All subjects begin with a prefix, agent unless a deployment chooses another.
+
+Events and updates are CloudEvents 1.0 in binary mode: the attributes are ce- headers, percent-encoded where they hold
+a space, a double quote, a percent sign or anything outside printable ASCII, and the payload is the data as JSON.
+Commands may be CloudEvents (binary or structured), the bare JSON of their schema or, for prompt, steer and follow_up,
+plain text. A payload that begins with { after white space is JSON; everything else is plain text.
+
+Readers ignore members they do not know and refuse types they do not know.
+`
+
+// apiChannel is one subject.
+type apiChannel struct {
+	name, address, title, description string
+	parameters                        []string
+	carries                           func(apiMessage) bool
+	action, operation, summary        string // what loopbus does there
+}
+
+func apiChannelList() []apiChannel {
+	s := schemas.Subjects{}
+	const session, call, tool = "{session}", "{call}", "{tool}"
+	area := func(areas ...string) func(apiMessage) bool {
+		return func(m apiMessage) bool { return slices.Contains(areas, m.area) }
+	}
+	return []apiChannel{
+		{"commands", s.Command(session, "{kind}"), "A session's inbox",
+			"The one way in: commands, results of tool calls and timers, in one order. Stored in the stream " + schemas.StreamCommands +
+				", a work queue; a request gets the stream's acknowledgement. What became of a command is in the session's log, " +
+				"under the command's id as causation id.",
+			[]string{"session", "kind"}, area("commands", "command forms"), "receive", "receiveCommand", "Take a command of a session."},
+		{"log", s.Event(session), "A session's log",
+			"Every durable event, in the stream " + schemas.StreamEvents + ". Only the session's runner writes here, with the header " +
+				"Nats-Expected-Last-Subject-Sequence. Read it with a consumer; to watch, subscribe to the live subjects.",
+			[]string{"session"}, area("events"), "send", "appendEvent", "Append an event to a session's log."},
+		{"liveEvents", s.LiveEvent(session), "A session's events, live",
+			"The server republishes every event here once it is stored. The header Nats-Sequence names its place in the stream " +
+				schemas.StreamEvents + ".",
+			[]string{"session"}, area("events"), "send", "republishEvent", "Tell whoever watches of an event."},
+		{"liveUpdates", s.LiveUpdate(session), "A session's updates, live",
+			"Deltas of a reply being streamed and partial results of tools. They are not part of the log; the stream " +
+				schemas.StreamUpdates + " keeps them in memory for a short time, for those who come late.",
+			[]string{"session"}, area("updates"), "send", "publishUpdate", "Tell whoever watches of a delta."},
+		{"toolCalls", s.Tool(tool, session, call), "Tool calls waiting for a worker",
+			"A work queue per tool in the stream " + schemas.StreamTools + ". A worker pulls a call, executes it, publishes one tool_result command " +
+				"to the session's inbox and only then acknowledges the call; meanwhile it extends the acknowledgement's deadline.",
+			[]string{"tool", "session", "call"}, area("tool calls"), "send", "requestToolCall", "Ask for a tool call to be executed."},
+		{"cancel", s.Cancel(session, call), "Cancelled tool calls",
+			"Tells the worker of a running call to stop. It is not stored: the durable truth is in the session's log. The call's result " +
+				"is ignored afterwards.",
+			[]string{"session", "call"}, area("cancel"), "send", "cancelToolCall", "Ask for a running tool call to be stopped."},
+		{"deadLetters", s.Dead("{stream}", session), "What could not be processed",
+			"Messages that were refused or given up, in the stream " + schemas.StreamDead + ", as they were and with the reason. The session is " +
+				schemas.NoSession + " where the message named no legal one.",
+			[]string{"stream", "session"}, area("dead"), "send", "buryMessage", "Put a message aside, with the reason."},
+		{"announcements", "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(tool, "{worker}"), "The tools there are",
+			"The key-value bucket " + schemas.BucketTools + ": a worker's entry for each of its tools. It expires unless the worker renews it.",
+			[]string{"tool", "worker"}, area("announcements"), "receive", "receiveAnnouncement", "Learn of a tool that a worker serves."},
+	}
+}
+
+func apiParameter(name string) object {
+	switch name {
+	case "session":
+		return obj("description", "The session: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"s1"})
+	case "kind":
+		kinds := schemas.CommandKinds()
+		slices.Sort(kinds)
+		return obj("description", "The kind of the command.", "enum", kinds)
+	case "tool":
+		return obj("description", "The tool's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"bash"})
+	case "call":
+		return obj("description", "The call's key: c and the sequence of its tool_execution_start.", "examples", []string{"c12"})
+	case "stream":
+		return obj("description", "The stream the message was stored in.", "examples", []string{schemas.StreamCommands, schemas.StreamTools})
+	default:
+		return obj("description", "The worker's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"w1"})
+	}
+}
+
+func apiChannels(messages []apiMessage) object {
+	var channels object
+	for _, c := range apiChannelList() {
+		var carried, parameters object
+		for _, m := range messages {
+			if c.carries(m) {
+				carried = append(carried, yaml.MapItem{Key: m.key, Value: ref("#/components/messages/" + m.key)})
+			}
+		}
+		for _, p := range c.parameters {
+			parameters = append(parameters, yaml.MapItem{Key: p, Value: apiParameter(p)})
+		}
+		channels = append(channels, yaml.MapItem{Key: c.name, Value: obj("address", c.address, "title", c.title,
+			"description", c.description, "parameters", parameters, "messages", carried)})
+	}
+	return channels
+}
+
+func apiOperations() object {
+	var operations object
+	for _, c := range apiChannelList() {
+		operations = append(operations, yaml.MapItem{Key: c.operation, Value: obj("action", c.action,
+			"channel", ref("#/channels/"+c.name), "summary", c.summary)})
+	}
+	return operations
+}
+
+// apiMessage is one message. Where schema has a name, it describes the payload.
+type apiMessage struct {
+	area, key, title, summary string
+	schema                    schemas.SchemaName
+	headers                   string // of components.schemas
+	ceType                    string
+	contentType               string
+	payload                   object
+}
+
+// apiMessages lists the messages of the schemas, and those that have none.
+func apiMessages(t *testing.T) []apiMessage {
+	t.Helper()
+	var list []apiMessage
+	headers := map[string]string{"commands": "commandHeaders", "events": "eventHeaders", "updates": "updateHeaders"}
+	for _, name := range schemas.SchemaNames() {
+		m := apiMessage{area: name.Area, key: strings.TrimSuffix(name.Area, "s") + "." + name.Name, title: name.Name,
+			schema: name, headers: headers[name.Area], contentType: schemas.ContentJSON}
+		switch {
+		case m.headers != "":
+			m.ceType = schemas.CloudEventType(name.Name)
+		case name.Name == "tool_request":
+			m.area = "tool calls"
+		case name.Name == "tool_announcement":
+			m.area = "announcements"
+		default:
+			continue // a part of others
+		}
+		m.summary = schemaHead(t, name)["description"].(string)
+		list = append(list, m)
+	}
+	return append(list,
+		apiMessage{area: "command forms", key: "plain_text", title: "plain text", contentType: "text/plain",
+			summary: "A prompt, steer or follow_up as UTF-8 text that is not blank and does not begin with {.",
+			payload: obj("type", "string", "pattern", `\S`, "maxLength", schemas.MaxText, "examples", []string{"list the files"})},
+		apiMessage{area: "command forms", key: "structured_command", title: "structured CloudEvent",
+			contentType: "application/cloudevents+json", payload: ref("#/components/schemas/structuredCommand"),
+			summary: "Any command as a CloudEvent in structured mode: data is the command's JSON."},
+		apiMessage{area: "cancel", key: "cancel", title: "cancel", payload: obj("description", "Empty; ignored."),
+			summary: "The call named in the subject is to stop."},
+		apiMessage{area: "dead", key: "dead_letter", title: "dead letter", headers: "deadLetterHeaders",
+			payload: obj("description", "The payload as it was, cut where it would not fit."),
+			summary: "A message that could not be processed."},
+	)
+}
+
+func apiMessageObjects(t *testing.T, messages []apiMessage) object {
+	t.Helper()
+	var objects object
+	for _, m := range messages {
+		o := obj("name", m.title, "title", m.title, "summary", m.summary)
+		if m.contentType != "" {
+			o = append(o, obj("contentType", m.contentType)...)
+		}
+		if m.headers != "" {
+			o = append(o, obj("headers", m.headerSchema())...)
+		}
+		if m.payload != nil {
+			o = append(o, obj("payload", m.payload)...)
+		} else {
+			o = append(o, obj("payload", obj("schemaFormat", "application/schema+json;version=draft-2020-12",
+				"schema", ref(schemaPath(m.schema))), "examples", []object{obj("payload", apiExample(t, m.schema))})...)
+		}
+		objects = append(objects, yaml.MapItem{Key: m.key, Value: o})
+	}
+	return objects
+}
+
+func (m apiMessage) headerSchema() object {
+	all := ref("#/components/schemas/" + m.headers)
+	if m.ceType == "" {
+		return all
+	}
+	return obj("allOf", []object{all, obj("properties", obj(
+		schemas.HeaderType, obj("const", m.ceType),
+		schemas.HeaderDataSchema, obj("const", schemas.DataSchema(m.schema.Area, m.schema.Name)),
+	))})
+}
+
+// schemaPath is where a schema lies as seen from docs.
+func schemaPath(name schemas.SchemaName) string {
+	return "../schemas/jsonschema/" + name.Area + "/" + name.Name + "." + schemas.Version + ".json"
+}
+
+func schemaHead(t *testing.T, name schemas.SchemaName) map[string]any {
+	t.Helper()
+	raw, _ := schemas.Schema(name.Area, name.Name)
+	var head map[string]any
+	if err := json.Unmarshal(raw, &head); err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// apiExample is the schema's valid example, its members in the order of the file.
+func apiExample(t *testing.T, name schemas.SchemaName) any {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name.Area, name.Name, "valid.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example object
+	if err := yaml.UnmarshalWithOptions(raw, &example, yaml.UseOrderedMap()); err != nil {
+		t.Fatalf("%v: %v", name, err)
+	}
+	return example
+}
