@@ -32,6 +32,9 @@ func (p *player) tool(t scriptedTool) driver.Tool {
 			ctx context.Context, callID string, args json.RawMessage, update func(schemas.ToolResult),
 		) (schemas.ToolResult, error) {
 			p.executing(ctx, t.Name, callID, args)
+			if err := p.trace.begin(callID); err != nil {
+				return schemas.ToolResult{}, err
+			}
 			return p.execute(ctx, callID, update)
 		},
 	}

@@ -21,6 +21,7 @@ type trace struct {
 	mu      sync.Mutex
 	events  []tracedEvent
 	waiting []*barrier
+	begun   map[string]bool // calls that have been executed, by id
 	stuck   chan struct{}
 }
 
@@ -38,7 +39,7 @@ type barrier struct {
 	open chan struct{}
 }
 
-func newTrace() *trace { return &trace{stuck: make(chan struct{})} }
+func newTrace() *trace { return &trace{begun: make(map[string]bool), stuck: make(chan struct{})} }
 
 // record appends an event and returns it with its index.
 func (t *trace) record(e driver.AgentEvent) (int, tracedEvent) {
@@ -60,6 +61,10 @@ func (t *trace) emit(index int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events[index].emitted = true
+	t.openBarriers()
+}
+
+func (t *trace) openBarriers() {
 	t.waiting = slices.DeleteFunc(t.waiting, func(b *barrier) bool {
 		if !b.met() {
 			return false
@@ -123,6 +128,38 @@ func (t *trace) pass(what string, met func() bool, instead <-chan struct{}) erro
 	case <-t.stuck:
 		return errStuck
 	}
+}
+
+// begin says that a call is executed, and holds it until the calls it overlaps with are, too. In the reference all calls
+// of a batch begin before one of them does anything; which goroutine comes first must not decide an outcome.
+func (t *trace) begin(callID string) error {
+	t.mu.Lock()
+	t.begun[callID] = true
+	t.openBarriers()
+	t.mu.Unlock()
+	return t.pass("the batch to begin", t.batchBegun, nil)
+}
+
+// batchBegun relies on the rule that nothing runs before every call is prepared: of the calls announced in this turn,
+// those without an end are the ones to be executed.
+func (t *trace) batchBegun() bool {
+	open := map[string]bool{}
+	for _, e := range t.events {
+		switch e.typ {
+		case schemas.EventTurnStart:
+			clear(open)
+		case schemas.EventToolExecutionStart:
+			open[e.callID] = !t.begun[e.callID]
+		case schemas.EventToolExecutionEnd:
+			delete(open, e.callID)
+		}
+	}
+	for _, waiting := range open {
+		if waiting {
+			return false
+		}
+	}
+	return true
 }
 
 // String lists the events so far and the barriers nobody has passed.
