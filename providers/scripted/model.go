@@ -1,0 +1,157 @@
+package scripted
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"regexp"
+	"time"
+
+	"github.com/loopbus/loopbus/providers/internal/playback"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// What the model says when the script has nothing for a request.
+const (
+	TextExhausted = "No more scripted responses queued"
+	TextNoMatch   = "No script matches the last user message"
+)
+
+// DefaultChunkSize is how many characters a delta has where nothing else is said.
+const DefaultChunkSize = 16
+
+// Options are the settings of a [Model]. The zero value is usable.
+type Options struct {
+	ChunkSize  int              // characters in a delta; 0 means DefaultChunkSize
+	ChunkDelay time.Duration    // pause before each delta
+	Now        func() time.Time // for the timestamps of messages; nil means time.Now
+}
+
+// Script is a list of responses. Match chooses it by the text of the last user message; nil matches always. With Loop
+// the responses begin again after the last.
+type Script struct {
+	Match     *regexp.Regexp
+	Responses []Response
+	Loop      bool
+}
+
+// Model plays scripts. It is immutable and safe for concurrent use.
+type Model struct {
+	now     func() time.Time
+	scripts []script
+	chosen  bool // by the last user message: responses are counted from there
+}
+
+type script struct {
+	match   *regexp.Regexp
+	replies []*playback.Reply
+	loop    bool
+}
+
+var (
+	exhausted = playback.Failure(TextExhausted)
+	unmatched = playback.Failure(TextNoMatch)
+)
+
+// New returns a model that plays the responses in their order. It panics if one is broken, see [NewScripts].
+func New(responses ...Response) *Model {
+	m, err := NewScripts(Options{}, Script{Responses: responses})
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// NewScripts returns a model that plays the first script that matches. An error names the script, if there are several,
+// and the response, both counted from 1.
+func NewScripts(o Options, scripts ...Script) (*Model, error) {
+	if o.ChunkSize == 0 {
+		o.ChunkSize = DefaultChunkSize
+	}
+	if o.ChunkSize < 0 || o.ChunkDelay < 0 {
+		return nil, fmt.Errorf("scripted: chunk size %d and delay %s must not be negative", o.ChunkSize, o.ChunkDelay)
+	}
+	m := &Model{now: o.Now}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	for i, s := range scripts {
+		prepared := script{match: s.Match, loop: s.Loop}
+		m.chosen = m.chosen || s.Match != nil
+		for j, response := range s.Responses {
+			reply, err := response.prepare(o)
+			if err != nil {
+				return nil, fmt.Errorf("scripted: %w", &placeError{script: i + 1, scripts: len(scripts), response: j + 1, err: err})
+			}
+			prepared.replies = append(prepared.replies, reply)
+		}
+		m.scripts = append(m.scripts, prepared)
+	}
+	return m, nil
+}
+
+// placeError says where in a script something is wrong.
+type placeError struct {
+	script, scripts, response int
+	err                       error
+}
+
+func (e *placeError) Error() string {
+	where := fmt.Sprintf("response %d", e.response)
+	if e.scripts > 1 {
+		where = fmt.Sprintf("script %d, %s", e.script, where)
+	}
+	return where + ": " + e.err.Error()
+}
+
+func (e *placeError) Unwrap() error { return e.err }
+
+// Stream plays the response to the request. It never yields an error: what goes wrong is an error event.
+func (m *Model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		m.reply(req.Messages).Play(ctx, playback.PlaceOf(req), m.now(), yield)
+	}
+}
+
+// reply chooses by the transcript alone.
+func (m *Model) reply(messages schemas.Messages) *playback.Reply {
+	said := ""
+	if m.chosen {
+		said, messages = lastWords(messages)
+	}
+	for i := range m.scripts {
+		s := &m.scripts[i]
+		if s.match != nil && !s.match.MatchString(said) {
+			continue
+		}
+		n := countReplies(messages)
+		if s.loop && len(s.replies) > 0 {
+			n %= len(s.replies)
+		}
+		if n >= len(s.replies) {
+			return exhausted
+		}
+		return s.replies[n]
+	}
+	return unmatched
+}
+
+// lastWords returns the text of the last user message and the messages after it.
+func lastWords(messages schemas.Messages) (text string, after schemas.Messages) {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if user, ok := messages[i].(*schemas.UserMessage); ok {
+			return user.Content.JoinText(), messages[i+1:]
+		}
+	}
+	return "", messages
+}
+
+// countReplies leaves out what failed: the request is then made again.
+func countReplies(messages schemas.Messages) (n int) {
+	for _, m := range messages {
+		if reply, ok := m.(*schemas.AssistantMessage); ok && !reply.Failed() {
+			n++
+		}
+	}
+	return n
+}
