@@ -15,7 +15,7 @@ import (
 
 // One answer to a batch request.
 const (
-	batchEvents = 256
+	batchEvents = 128
 	batchBytes  = 8 << 20
 )
 

@@ -199,6 +199,8 @@ func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint
 // SaveSnapshot saves a state that is the fold of the events up to seq, under the fold's version, in place of the one
 // before. It waits until the event is stored. An error does no harm: reading takes longer.
 func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, l.s.o.OutcomeTimeout)
+	defer cancel()
 	if err := l.saveSnapshot(ctx, version, seq, state); err != nil {
 		return fmt.Errorf("eventstore: save snapshot of session %s version %d seq %d: %w", l.session, version, seq, err)
 	}
