@@ -101,8 +101,8 @@ func decodeResponses(script, scripts int, raws []json.RawMessage) ([]Response, e
 
 // responseJSON is a response in either form.
 type responseJSON struct {
-	Events  *[]eventJSON    `json:"events"`
-	Message json.RawMessage `json:"message"` // decoded leniently: it may be copied from a transcript, role and all
+	Events  *[]json.RawMessage `json:"events"`
+	Message json.RawMessage    `json:"message"` // decoded leniently: it may be copied from a transcript, role and all
 
 	Thinking  string         `json:"thinking"`
 	Text      string         `json:"text"`
@@ -135,8 +135,12 @@ func decodeResponse(raw json.RawMessage) (Response, error) {
 	}
 	if in.Events != nil {
 		r.Events = make([]Event, 0, len(*in.Events))
-		for _, e := range *in.Events {
-			r.Events = append(r.Events, Event(e))
+		for i, raw := range *in.Events {
+			e, err := decodeEvent(raw)
+			if err != nil {
+				return r, fmt.Errorf("event %d: %w", i+1, err)
+			}
+			r.Events = append(r.Events, e)
 		}
 	}
 	return r, nil
@@ -154,25 +158,25 @@ func (in responseJSON) shorthand() Response {
 	return r
 }
 
-// eventJSON is a stream event, or {"delayMs": n}.
-type eventJSON Event
-
-// UnmarshalJSON reads either.
-func (e *eventJSON) UnmarshalJSON(data []byte) error {
+// decodeEvent reads a stream event or {"delayMs": n}.
+func decodeEvent(raw json.RawMessage) (e Event, err error) {
 	var head struct {
 		Type    schemas.StreamEventType `json:"type"`
 		DelayMs *float64                `json:"delayMs"`
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return err
-	}
-	if head.Type == "" && head.DelayMs == nil {
-		return errors.New("an event needs type or delayMs")
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return e, err
 	}
 	if head.DelayMs != nil {
 		e.Delay = milliseconds(*head.DelayMs)
 	}
-	return e.StreamEvent.UnmarshalJSON(data)
+	switch {
+	case head.Type != "":
+		err = json.Unmarshal(raw, &e.StreamEvent)
+	case head.DelayMs == nil:
+		err = errors.New("neither type nor delayMs")
+	}
+	return e, err
 }
 
 func milliseconds(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
