@@ -36,7 +36,7 @@ func (known knownMembers) Validate(ctx jsonschema.ValidationContext, v any) erro
 	}
 	for _, want := range known {
 		for got := range object {
-			if len(got) <= 2*len(want) && got != want && strings.EqualFold(got, want) {
+			if got != want && strings.EqualFold(got, want) {
 				return ctx.Error("properties", "member %q must be written in another case: %q", got, want)
 			}
 		}

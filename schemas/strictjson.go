@@ -84,8 +84,8 @@ func strictArray(dec *json.Decoder, depth int) (any, error) {
 	return array, err
 }
 
-// strictNumber keeps a number's digits, unless they are so many or its exponent so large that exact arithmetic on them
-// would be expensive: then it is rounded.
+// strictNumber keeps a number's digits, so that large integers stay exact. One with many digits or an exponent is
+// rounded: jsonschema computes exactly, which takes long for 1e-999999 and panics for 1e-9999999.
 func strictNumber(n json.Number) (any, error) {
 	f, err := n.Float64()
 	if err != nil {
