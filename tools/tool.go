@@ -43,25 +43,30 @@ type Call struct {
 	IdempotencyKey string
 }
 
-// Run executes a call and always has a result: an error becomes one with its text, and so does a panic. Updates that
-// come after the end are dropped. A nil update is allowed.
+// Run executes a call and always has a result: an error becomes one with its text ([ResultOf]), and so does a panic.
+// Updates that come after the end are dropped. A nil update is allowed.
 func (t Tool) Run(ctx context.Context, call Call, update func(schemas.ToolResult)) (result schemas.ToolResult, isError bool) {
-	gate := &gate{update: update}
-	defer gate.close()
-	result, err := t.execute(ctx, call, gate.pass)
-	if err != nil {
-		return schemas.ErrorResult(errorText(err)), true
-	}
-	return result, false
+	return ResultOf(t.Try(ctx, call, update))
 }
 
-func (t Tool) execute(ctx context.Context, call Call, update func(schemas.ToolResult)) (_ schemas.ToolResult, err error) {
+// Try is [Tool.Run] for those who want the error itself. A panic is a [PanicError].
+func (t Tool) Try(ctx context.Context, call Call, update func(schemas.ToolResult)) (_ schemas.ToolResult, err error) {
+	gate := &gate{update: update}
+	defer gate.close()
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{Tool: t.Name, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	return t.Execute(ctx, call, update)
+	return t.Execute(ctx, call, gate.pass)
+}
+
+// ResultOf makes the result a model is shown of what a tool returned.
+func ResultOf(result schemas.ToolResult, err error) (_ schemas.ToolResult, isError bool) {
+	if err != nil {
+		return schemas.ErrorResult(errorText(err)), true
+	}
+	return result, false
 }
 
 // errorText gives what came from a cancelled context, and not from the tool, the text that models know.

@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// announcement is a tool's entry in the bucket.
+type announcement struct {
+	key   string
+	value []byte
+}
+
+func (w *Worker) makeAnnouncements() ([]announcement, error) {
+	since := time.Now().UTC().Format(time.RFC3339)
+	list := make([]announcement, 0, len(w.opts.Tools))
+	for _, tool := range w.opts.Tools {
+		value, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: tool.ToolDefinition, Worker: w.opts.ID, Since: since})
+		if err == nil {
+			err = schemas.ValidateToolAnnouncement(value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+		}
+		list = append(list, announcement{schemas.AnnouncementKey(tool.Name, w.opts.ID), value})
+	}
+	return list, nil
+}
+
+// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final.
+func (w *Worker) announce(ctx context.Context) error {
+	if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("worker %s: announce tools: %w", w.opts.ID, err)
+	}
+	tick := time.NewTicker(w.opts.AnnounceTTL / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
+			w.opts.Logger.Warn("announcements not renewed", "worker", w.opts.ID, "err", err)
+		}
+	}
+}
+
+// announceOnce publishes by hand: the Put of the key-value API would take the time to live away.
+func (w *Worker) announceOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	for _, a := range w.announcements {
+		msg := &nats.Msg{Subject: "$KV." + schemas.BucketTools + "." + a.key, Data: a.value}
+		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
+			return fmt.Errorf("key %s: %w", a.key, err)
+		}
+	}
+	return nil
+}
+
+// withdraw deletes the announcements. What it cannot delete ends by itself.
+func (w *Worker) withdraw() {
+	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	defer cancel()
+	bucket, err := w.opts.JS.KeyValue(ctx, schemas.BucketTools)
+	for _, a := range w.announcements {
+		if err == nil {
+			err = bucket.Purge(ctx, a.key, jetstream.PurgeTTL(w.opts.AnnounceTTL))
+		}
+	}
+	if err != nil {
+		w.opts.Logger.Warn("announcements not withdrawn", "worker", w.opts.ID, "err", err)
+	}
+}

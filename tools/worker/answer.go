@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const (
+	// subjectKey is the metadata that tells the answerer where an answer goes; it is not sent.
+	subjectKey = "subject"
+
+	headerRoom      = 4 << 10 // of a message's largest size, for its headers
+	publishTimeout  = 5 * time.Second
+	firstRetryDelay = 50 * time.Millisecond
+	lastRetryDelay  = 5 * time.Second
+)
+
+// response is an answer as it goes over the wire: with the id of the command it is.
+type response struct {
+	ID string `json:"id"`
+	schemas.ToolResponse
+}
+
+// answer makes the message that answers a call.
+func (w *Worker) answer(call *message.Message, req schemas.ToolRequest, result schemas.ToolResult, isError bool,
+	took time.Duration,
+) ([]*message.Message, error) {
+	payload, err := fit(response{"result/" + string(req.Call), schemas.ToolResponse{
+		Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, Result: result, IsError: isError,
+		DurationMs: took.Milliseconds(), Worker: w.opts.ID,
+	}}, w.messageRoom())
+	if err != nil {
+		return nil, fmt.Errorf("worker: answer call %s of session %s: %w", req.Call, req.Session, err)
+	}
+	answer := message.NewMessage(req.IdempotencyKey()+"/result", payload)
+	answer.Metadata[subjectKey] = w.opts.Subjects.Command(req.Session, schemas.CommandToolResult)
+	if trace := req.TraceParent; trace != "" {
+		answer.Metadata[schemas.HeaderTraceParent] = schemas.EncodeHeaderValue(trace)
+	}
+	return []*message.Message{answer}, nil
+}
+
+// messageRoom is the most bytes of payload a message may have.
+func (w *Worker) messageRoom() int { return int(w.opts.NC.MaxPayload()) - headerRoom }
+
+// answerer is the Watermill publisher of answers. It knows where each goes, so the router's topic does not matter.
+type answerer struct{ *Worker }
+
+// Publish returns when the answers are stored, however long that takes, or when the worker cannot wait any longer.
+// Stored twice within the stream's duplicate window, an answer is there once.
+func (a answerer) Publish(_ string, answers ...*message.Message) error {
+	for _, answer := range answers {
+		if err := a.store(answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close does nothing: the connection is the caller's.
+func (a answerer) Close() error { return nil }
+
+func (a answerer) store(answer *message.Message) error {
+	msg := &nats.Msg{Subject: answer.Metadata[subjectKey], Data: answer.Payload, Header: nats.Header{}}
+	for key, value := range answer.Metadata {
+		if key != subjectKey && value != "" {
+			msg.Header[key] = []string{value}
+		}
+	}
+	for delay := firstRetryDelay; ; delay = min(2*delay, lastRetryDelay) {
+		err := a.try(msg, answer.UUID)
+		if err == nil {
+			return nil
+		}
+		a.opts.Logger.Warn("result not stored, trying again", "subject", msg.Subject, "msgid", answer.UUID, "err", err)
+		select {
+		case <-time.After(delay):
+		case <-a.answers.Done():
+			return fmt.Errorf("worker: store result %s: %w", answer.UUID, err)
+		}
+	}
+}
+
+func (a answerer) try(msg *nats.Msg, id string) error {
+	ctx, cancel := context.WithTimeout(a.answers, publishTimeout)
+	defer cancel()
+	_, err := a.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+	return err
+}

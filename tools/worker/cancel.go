@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// maxCancelled is how many cancellations are remembered for calls that have not begun here: the oldest go first.
+const maxCancelled = 4096
+
+// cancels connects what is published at agent.cancel.<session>.<call> with the calls at work.
+type cancels struct {
+	mu      sync.Mutex
+	running map[string]map[*context.CancelCauseFunc]struct{} // by session and call
+	told    map[string]struct{}                              // of these calls
+	order   []string                                         // as they came, a ring once it is full
+	next    int
+}
+
+func newCancels() *cancels {
+	return &cancels{running: map[string]map[*context.CancelCauseFunc]struct{}{}, told: map[string]struct{}{}}
+}
+
+// listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned
+// is missed.
+func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(), err error) {
+	prefix := strings.TrimSuffix(subjects.Cancel("*", "*"), "*.*")
+	sub, err := nc.Subscribe(prefix+"*.*", func(m *nats.Msg) { c.cancel(strings.TrimPrefix(m.Subject, prefix)) })
+	if err != nil {
+		return nil, err
+	}
+	stop = func() { _ = sub.Unsubscribe() } // fails only on a closed connection
+	if err := nc.Flush(); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// cancel stops the call, now or when it begins. A key that belongs to no call takes up room for a while.
+func (c *cancels) cancel(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for kill := range c.running[key] {
+		(*kill)(tools.ErrAborted)
+	}
+	if _, ok := c.told[key]; ok {
+		return
+	}
+	c.told[key] = struct{}{}
+	if len(c.order) < maxCancelled {
+		c.order = append(c.order, key)
+		return
+	}
+	delete(c.told, c.order[c.next])
+	c.order[c.next] = key
+	c.next = (c.next + 1) % maxCancelled
+}
+
+// begin has kill called when the call is cancelled, at once if it has been already. The function it returns ends that.
+func (c *cancels) begin(session string, call schemas.CallKey, kill context.CancelCauseFunc) (end func()) {
+	key := session + "." + string(call)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.told[key]; ok {
+		kill(tools.ErrAborted)
+	}
+	if c.running[key] == nil {
+		c.running[key] = map[*context.CancelCauseFunc]struct{}{}
+	}
+	c.running[key][&kill] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.running[key], &kill)
+		if len(c.running[key]) == 0 {
+			delete(c.running, key)
+		}
+	}
+}

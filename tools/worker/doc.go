@@ -1,0 +1,27 @@
+// Package worker serves tools as queues on NATS (DESIGN section 7).
+//
+// A [Worker] announces its tools in the bucket agent_tools and takes the calls that wait at
+// agent.tool.<tool>.<session>.<call>. For each it publishes partial results at agent.live.<session>.update, then exactly
+// one result to the session's inbox, agent.cmd.<session>.tool_result, and only when that is stored acknowledges the
+// call. It stops a call when somebody publishes to agent.cancel.<session>.<call>.
+//
+// # Guarantees
+//
+// A call that is acknowledged has its result in the session's inbox. A call may be delivered, and answered, more than
+// once: results of one call carry the same message id and the same command id, and the session takes the first.
+//
+// A tool that is not safe to repeat is executed at the first delivery of a call only. At any later delivery nobody can
+// know how far the first one came, so the result is an error that says so.
+//
+// # Failures
+//
+// A request that cannot be understood is answered with an error, so that the run goes on. If not even its session and
+// call are legal, the handler fails and the message is delivered again, until the middleware that [Options] brings gives it up. A
+// result that cannot be stored is tried again until it is; only when the worker has to stop before that is the call
+// given back.
+//
+// # Draining
+//
+// When its context ends, a worker withdraws its announcements, takes no more calls, and lets those at work finish
+// within StopTimeout. Then it cancels them, and answers them all the same.
+package worker

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// updates publishes the partial results of one call, never two within the time between updates. One that comes too
+// early waits, and is replaced by the next.
+type updates struct {
+	*Worker
+	req schemas.ToolRequest
+
+	mu      sync.Mutex
+	waiting *schemas.ToolResult
+	timer   *time.Timer // runs while the next update has to wait
+	n       uint64
+	stopped bool
+}
+
+func (w *Worker) startUpdates(req schemas.ToolRequest) *updates { return &updates{Worker: w, req: req} }
+
+// set publishes r now or as soon as it may.
+func (u *updates) set(r schemas.ToolResult) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stopped {
+		return
+	}
+	u.waiting = &r
+	if u.timer == nil {
+		u.flush()
+		u.timer = time.AfterFunc(u.opts.UpdateEvery, u.due)
+	}
+}
+
+// due publishes what waits. If nothing does, the next update need not wait.
+func (u *updates) due() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.stopped {
+		return
+	}
+	if u.waiting == nil {
+		u.timer = nil
+		return
+	}
+	u.flush()
+	u.timer.Reset(u.opts.UpdateEvery)
+}
+
+// stop publishes what still waits; later updates are dropped.
+func (u *updates) stop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped = true
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+	u.flush()
+}
+
+func (u *updates) flush() {
+	if u.waiting == nil {
+		return
+	}
+	msg, err := u.message(*u.waiting)
+	u.waiting = nil
+	if err == nil {
+		err = u.opts.NC.PublishMsg(msg)
+	}
+	if err != nil { // the result will say all there is to say
+		u.opts.Logger.Debug("update dropped", "session", u.req.Session, "call", u.req.Call, "err", err)
+	}
+}
+
+func (u *updates) message(r schemas.ToolResult) (*nats.Msg, error) {
+	u.n++
+	update := schemas.Update{
+		Session: u.req.Session, Event: u.req.StartSeq, N: u.n, Time: time.Now(), Source: "/loopbus/toolworker/" + u.opts.ID,
+		RunID: u.req.RunID, TurnID: u.req.TurnID,
+		Data: &schemas.ToolExecutionUpdate{ToolCallID: u.req.ToolCallID, ToolName: u.req.ToolName, Call: u.req.Call, PartialResult: r},
+	}
+	header, payload, err := schemas.EncodeUpdate(update)
+	return &nats.Msg{Subject: u.opts.Subjects.LiveUpdate(u.req.Session), Header: header, Data: payload}, err
+}

@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/components/metrics"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+)
+
+// errStopping is the cause with which calls end that are still at work when StopTimeout is over.
+var errStopping = errors.New("the worker is stopping")
+
+// A Worker serves tools. Make one with [New]; it can be run once.
+type Worker struct {
+	opts          Options
+	announcements []announcement
+	cancels       *cancels
+
+	// work ends when calls have to stop, answers when not even their results may take longer.
+	work       context.Context
+	killWork   context.CancelCauseFunc
+	answers    context.Context
+	endAnswers context.CancelFunc
+}
+
+// New checks the options and reports all mistakes at once. Nothing is started.
+func New(o Options) (*Worker, error) {
+	err := o.check()
+	w := &Worker{opts: o, cancels: newCancels()}
+	if err == nil {
+		w.announcements, err = w.makeAnnouncements()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("worker %q: %w", o.ID, err)
+	}
+	w.work, w.killWork = context.WithCancelCause(context.Background())
+	w.answers, w.endAnswers = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// Run serves the tools until ctx ends and then drains. It returns nil after that, or why it could not start or go on.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.endAnswers()
+	defer w.killWork(nil)
+	unsubscribe, err := w.cancels.listen(w.opts.NC, w.opts.Subjects)
+	if err != nil {
+		return fmt.Errorf("worker %s: listen for cancellations: %w", w.opts.ID, err)
+	}
+	defer unsubscribe()
+	router, err := w.router()
+	if err != nil {
+		return fmt.Errorf("worker %s: %w", w.opts.ID, err)
+	}
+	run := &routerRun{Router: router, done: make(chan struct{})}
+	go run.run(context.WithoutCancel(ctx))
+	select {
+	case <-run.done:
+		return fmt.Errorf("worker %s: start: %w", w.opts.ID, run.err)
+	case <-router.Running():
+	}
+	err = w.serve(ctx, run)
+	return errors.Join(err, w.drain(run))
+}
+
+// routerRun is a router at work. err is its to write until done is closed.
+type routerRun struct {
+	*message.Router
+	done chan struct{}
+	err  error
+}
+
+func (r *routerRun) run(ctx context.Context) {
+	defer close(r.done)
+	r.err = r.Run(ctx)
+}
+
+// serve announces the tools until ctx or the router ends, and withdraws them.
+func (w *Worker) serve(ctx context.Context, run *routerRun) error {
+	announce, stop := context.WithCancel(ctx)
+	var announcing sync.WaitGroup
+	failed := make(chan error, 1)
+	announcing.Go(func() {
+		if err := w.announce(announce); err != nil {
+			failed <- err
+		}
+	})
+	defer w.withdraw()
+	defer announcing.Wait()
+	defer stop()
+	w.opts.Logger.Info("worker started", "worker", w.opts.ID, "tools", len(w.opts.Tools))
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	case <-run.done:
+		return errors.New("worker " + w.opts.ID + ": its subscriptions ended")
+	}
+}
+
+// drain closes the router, which waits for the calls at work; those that take too long are cancelled.
+func (w *Worker) drain(run *routerRun) error {
+	w.opts.Logger.Info("worker stopping", "worker", w.opts.ID)
+	cutOff := time.AfterFunc(w.opts.StopTimeout, func() { w.killWork(errStopping) })
+	defer cutOff.Stop()
+	lastCall := time.AfterFunc(w.opts.StopTimeout+answerGrace, w.endAnswers)
+	defer lastCall.Stop()
+	err := run.Close()
+	<-run.done
+	if err = errors.Join(err, run.err); err != nil {
+		return fmt.Errorf("worker %s: stop: %w", w.opts.ID, err)
+	}
+	return nil
+}
+
+func (w *Worker) router() (*message.Router, error) {
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: w.opts.StopTimeout + 2*answerGrace}, w.routerLogger())
+	if err != nil {
+		return nil, err
+	}
+	if w.opts.Registerer != nil {
+		builder := metrics.NewPrometheusMetricsBuilder(w.opts.Registerer, "loopbus", "toolworker")
+		builder.HandlerBuckets = []float64{.001, .005, .02, .1, .5, 2, 10, 60, 600}
+		builder.AddPrometheusRouterMetrics(router)
+	}
+	router.AddMiddleware(w.opts.Middleware...)
+	router.AddMiddleware(middleware.CorrelationID, middleware.Recoverer)
+	for _, tool := range w.opts.Tools {
+		subscriber, err := w.opts.Subscriber(tool.Name)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+		}
+		handler := router.AddHandler(tool.Name, Topic(w.opts.Subjects, tool.Name), subscriber,
+			w.opts.Subjects.Command("*", "tool_result"), answerer{w}, toolHandler{w, tool}.handle)
+		if tool.TimeoutMs > 0 {
+			handler.AddMiddleware(middleware.Timeout(milliseconds(tool.TimeoutMs)))
+		}
+	}
+	return router, nil
+}
+
+// routerLogger keeps Watermill's own steps out of the log unless it is read for debugging.
+func (w *Worker) routerLogger() watermill.LoggerAdapter {
+	return watermill.NewSlogLoggerWithLevelMapping(w.opts.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
+}
+
+func milliseconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(n, most)) * time.Millisecond
+}
