@@ -1,137 +1,250 @@
-// Package config fills a command's settings from four sources: a flag wins over a variable of the environment, that over a
-// file, that over the default. A command declares its settings in one table of [Field]s.
-//
-// A setting called stop-timeout is the flag --stop-timeout, the variable LOOPBUS_STOP_TIMEOUT and the key stop-timeout
-// in a YAML file, which --config or LOOPBUS_CONFIG names. Load looks at everything before it complains, and then names
-// every mistake with the place, the setting and the value.
+// Package config reads the settings of a command: flags, then the environment, then a YAML file, then defaults. All
+// mistakes are found before anything is started and reported together, each with the setting's name and where it came
+// from.
 package config
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"os"
+	"sort"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
 )
 
-// EnvPrefix begins the names of all variables.
+// EnvPrefix is put before a setting's name in the environment: --max-turns is LOOPBUS_MAX_TURNS.
 const EnvPrefix = "LOOPBUS_"
 
-// ErrHelp is returned by [Load] when help was asked for. Nothing else has been looked at then.
-var ErrHelp = errors.New("help requested")
+// ErrHelp is returned by [Set.Parse] after help was asked for and printed.
+var ErrHelp = flag.ErrHelp
 
-// FileSetting is the name of the setting that every command has besides its own: the configuration file.
-const FileSetting = "config"
-
-// Sources is where settings come from. Only Load reads them.
-type Sources struct {
-	// Args are the command's arguments without its name.
-	Args []string
-	// Getenv is os.Getenv. An empty variable counts as absent.
-	Getenv func(string) string
-	// ReadFile is os.ReadFile.
-	ReadFile func(string) ([]byte, error)
+// Set is the settings of one command. Define them, then call Parse once. It is not safe for concurrent use.
+type Set struct {
+	name, usage string
+	settings    []*setting
+	checks      []func() error
+	given       map[string]bool
 }
 
-// Load writes the settings to the variables of the fields, which hold the defaults. The error joins all mistakes; the
-// variables are then of no use.
-func Load(src Sources, fields []Field) error {
-	file := ""
-	fields = append([]Field{String(FileSetting, "FILE", "YAML file with these settings", &file)}, fields...)
-	t := table{fields: fields, byName: map[string]Field{}}
-	for _, f := range fields {
-		t.byName[f.name] = f
-	}
-	flags, err := t.parseArgs(src.Args)
-	if errors.Is(err, ErrHelp) {
-		return ErrHelp
-	}
-	t.add(err)
-	env := t.environment(src.Getenv)
-	if f := last(append(env, flags...), FileSetting); f != "" {
-		settings, err := t.file(f, src.ReadFile)
-		t.add(err)
-		t.apply(settings)
-	}
-	t.apply(env)
-	t.apply(flags)
-	for _, f := range fields {
-		if f.check == nil || t.bad[f.name] {
-			continue
+type setting struct {
+	name, def, help string
+	boolean         bool
+	set             func(string) error
+}
+
+// New returns an empty set for a command; usage is one line about it.
+func New(name, usage string) *Set {
+	s := &Set{name: name, usage: usage, given: make(map[string]bool)}
+	s.add("config", "", "YAML `file` with settings by flag name", false, func(string) error { return nil })
+	return s
+}
+
+func (s *Set) add(name, def, help string, boolean bool, set func(string) error) {
+	s.settings = append(s.settings, &setting{name, def, help, boolean, set})
+}
+
+// String defines a text.
+func (s *Set) String(p *string, name, def, help string) {
+	s.add(name, def, help, false, func(v string) error { *p = v; return nil })
+}
+
+// Bool defines a switch.
+func (s *Set) Bool(p *bool, name string, def bool, help string) {
+	s.add(name, strconv.FormatBool(def), help, true, func(v string) (err error) {
+		*p, err = parse(v, "true or false", strconv.ParseBool)
+		return err
+	})
+}
+
+// Int defines a whole number that is not negative.
+func (s *Set) Int(p *int, name string, def int, help string) {
+	s.add(name, strconv.Itoa(def), help, false, func(v string) error {
+		n, err := parse(v, "a whole number", strconv.Atoi)
+		if err == nil && n < 0 {
+			err = errors.New("must not be negative")
 		}
-		if err := f.check(); err != nil {
-			t.add(fmt.Errorf("%s: %s: %w", f.name, f.shown(f.text()), err))
+		*p = n
+		return err
+	})
+}
+
+// Float defines a number that is not negative.
+func (s *Set) Float(p *float64, name string, def float64, help string) {
+	s.add(name, strconv.FormatFloat(def, 'g', -1, 64), help, false, func(v string) error {
+		n, err := parse(v, "a number", func(v string) (float64, error) { return strconv.ParseFloat(v, 64) })
+		if err == nil && !(n >= 0) {
+			err = errors.New("must not be negative")
 		}
-	}
-	return errors.Join(t.mistakes...)
+		*p = n
+		return err
+	})
 }
 
-// A setting is a value for a field, as text, and where it comes from.
-type setting struct{ where, name, value string }
-
-type table struct {
-	fields   []Field
-	byName   map[string]Field
-	bad      map[string]bool // fields that got a value they cannot hold
-	mistakes []error
+// Duration defines a length of time such as 90s or 48h, not negative.
+func (s *Set) Duration(p *time.Duration, name string, def time.Duration, help string) {
+	s.add(name, def.String(), help, false, func(v string) error {
+		d, err := parse(v, "a duration such as 90s or 48h", time.ParseDuration)
+		if err == nil && d < 0 {
+			err = errors.New("must not be negative")
+		}
+		*p = d
+		return err
+	})
 }
 
-func (t *table) add(err error) {
-	if err != nil {
-		t.mistakes = append(t.mistakes, err)
-	}
-}
-
-func (t *table) apply(settings []setting) {
-	for _, s := range settings {
-		f := t.byName[s.name]
-		if err := f.set(s.value); err != nil {
-			t.add(fmt.Errorf("%s: %s: %w", s.where, f.shown(s.value), err))
-			if t.bad == nil {
-				t.bad = map[string]bool{}
+// List defines texts separated by commas.
+func (s *Set) List(p *[]string, name, def, help string) {
+	s.add(name, def, help, false, func(v string) error {
+		*p = nil
+		for _, item := range strings.Split(v, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*p = append(*p, item)
 			}
-			t.bad[f.name] = true
 		}
+		return nil
+	})
+}
+
+// Check adds a check that is made after all settings have been read; its error is reported with the others.
+func (s *Set) Check(f func() error) { s.checks = append(s.checks, f) }
+
+// Given reports whether the setting was given at all, by flag, environment or file.
+func (s *Set) Given(name string) bool { return s.given[name] }
+
+func parse[T any](v, want string, f func(string) (T, error)) (T, error) {
+	out, err := f(v)
+	if err != nil {
+		err = fmt.Errorf("%q is not %s", v, want)
+	}
+	return out, err
+}
+
+// Parse reads the settings. Help goes to out. An error holds every mistake, a line each; arguments that are no flags are
+// a mistake unless takesArgs, and are returned.
+func (s *Set) Parse(args []string, getenv func(string) string, out io.Writer, takesArgs bool) (rest []string, err error) {
+	flags, rest, err := s.flags(args, out)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	if len(rest) > 0 && !takesArgs {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
+	}
+	path, ok := flags["config"]
+	if !ok {
+		path = getenv(EnvPrefix + "CONFIG")
+	}
+	file, err := s.file(path)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, set := range s.settings {
+		value, from := set.def, ""
+		env := EnvPrefix + strings.ToUpper(strings.ReplaceAll(set.name, "-", "_"))
+		if v, ok := flags[set.name]; ok {
+			value, from = v, "--"+set.name
+		} else if v := getenv(env); v != "" {
+			value, from = v, env
+		} else if v, ok := file[set.name]; ok {
+			value, from = v, path+": "+set.name
+		}
+		s.given[set.name] = from != ""
+		if err := set.set(value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+		}
+	}
+	if len(errs) == 0 { // checks may rely on every value being sound by itself
+		for _, check := range s.checks {
+			errs = append(errs, check())
+		}
+	}
+	return rest, errors.Join(errs...)
+}
+
+// flags returns the flags given, as text, and the arguments behind them.
+func (s *Set) flags(args []string, out io.Writer) (map[string]string, []string, error) {
+	values := make(map[string]string)
+	fs := flag.NewFlagSet(s.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	for _, set := range s.settings {
+		fs.Var(&raw{set, values}, set.name, set.help)
+	}
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		s.help(out)
+	}
+	return values, fs.Args(), err
+}
+
+// raw keeps a flag's text; what it means is looked at later, together with the other sources.
+type raw struct {
+	setting *setting
+	values  map[string]string
+}
+
+func (r *raw) String() string     { return "" }
+func (r *raw) IsBoolFlag() bool   { return r.setting.boolean }
+func (r *raw) Set(v string) error { r.values[r.setting.name] = v; return nil }
+
+func (s *Set) help(out io.Writer) {
+	fmt.Fprintf(out, "%s\n\nEvery flag can also be given as %s<NAME> in the environment, or in a YAML file.\n\n", s.usage, EnvPrefix)
+	sorted := append([]*setting(nil), s.settings...)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].name < sorted[j].name })
+	for _, set := range sorted {
+		line := strings.ReplaceAll(set.help, "`", "")
+		if set.def != "" && set.def != "false" && set.def != "0" && set.def != "0s" {
+			line += " (default " + set.def + ")"
+		}
+		fmt.Fprintf(out, "  --%-18s %s\n", set.name, line)
 	}
 }
 
-func (t *table) environment(getenv func(string) string) []setting {
-	var settings []setting
-	for _, f := range t.fields {
-		if value := getenv(f.env()); value != "" {
-			settings = append(settings, setting{f.env(), f.name, value})
+// file reads the YAML file. Unknown names are mistakes: a setting that is silently ignored is worse than none.
+func (s *Set) file(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, strings.TrimSpace(err.Error()))
+	}
+	out := make(map[string]string, len(values))
+	var errs []error
+	for name, v := range values {
+		switch v := v.(type) {
+		case []any:
+			items := make([]string, len(v))
+			for i, item := range v {
+				items[i] = fmt.Sprint(item)
+			}
+			out[name] = strings.Join(items, ",")
+		case map[string]any, nil:
+			errs = append(errs, fmt.Errorf("%s: %s: not a plain value", path, name))
+		default:
+			out[name] = fmt.Sprint(v)
+		}
+		if !s.known(name) {
+			errs = append(errs, fmt.Errorf("%s: unknown setting %q", path, name))
 		}
 	}
-	return settings
+	sort.Slice(errs, func(i, j int) bool { return errs[i].Error() < errs[j].Error() })
+	return out, errors.Join(errs...)
 }
 
-// last is the value a setting has after all of the list, "" if it has none.
-func last(settings []setting, name string) (value string) {
-	for _, s := range settings {
-		if s.name == name {
-			value = s.value
+func (s *Set) known(name string) bool {
+	for _, set := range s.settings {
+		if set.name == name && name != "config" {
+			return true
 		}
 	}
-	return value
-}
-
-// Usage writes one line for each setting: flag, meaning, default and variable.
-func Usage(w io.Writer, head string, fields []Field) {
-	_, _ = fmt.Fprintf(w, "%s\n\n", head)
-	none := ""
-	fields = append([]Field{String(FileSetting, "FILE", "YAML file with these settings", &none)}, fields...)
-	width := 0
-	for _, f := range fields {
-		width = max(width, len(f.flag()))
-	}
-	for _, f := range fields {
-		notes := f.env()
-		if text := f.text(); text != "" && !f.secret && !(f.boolean && text == "false") {
-			notes = "default " + text + ", " + notes
-		}
-		_, _ = fmt.Fprintf(w, "  %-*s  %s (%s)\n", width, f.flag(), f.help, notes)
-	}
-}
-
-func envName(name string) string {
-	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	return false
 }
