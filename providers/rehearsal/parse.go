@@ -1,0 +1,126 @@
+package rehearsal
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// rule is a line the rehearsal understands.
+type rule struct {
+	tool  string
+	shape string // as people are told
+	parse func(rest string) any
+}
+
+// rules are all of them, by the word a line begins with.
+var rules = []rule{
+	{"bash", "!COMMAND", nil}, // has no word
+	{"read", "read PATH", parsePath},
+	{"ls", "ls [PATH]", parseOptionalPath},
+	{"write", "write PATH: TEXT", parseWrite},
+	{"edit", "edit PATH: OLD => NEW", parseEdit},
+	{"grep", "grep PATTERN [PATH]", parsePattern},
+	{"find", "find PATTERN [PATH]", parsePattern},
+}
+
+// Arguments of the tools, with members in the order their schemas have them.
+type (
+	commandArgs struct {
+		Command string `json:"command"`
+	}
+	pathArgs struct {
+		Path string `json:"path,omitempty"`
+	}
+	writeArgs struct {
+		Path    string `json:"path"`
+		Content string `json:"content"`
+	}
+	editArgs struct {
+		Path  string        `json:"path"`
+		Edits []replacement `json:"edits"`
+	}
+	replacement struct {
+		OldText string `json:"oldText"`
+		NewText string `json:"newText"`
+	}
+	patternArgs struct {
+		Pattern string `json:"pattern"`
+		Path    string `json:"path,omitempty"`
+	}
+)
+
+// parse returns the calls the lines of a text ask for, and the rules of lines whose tool is not offered.
+func parse(text string, offered map[string]bool) (calls []schemas.ToolCall, missing []rule) {
+	for line := range strings.Lines(text) {
+		r, args := parseLine(strings.TrimSpace(line))
+		switch {
+		case args == nil:
+		case !offered[r.tool]:
+			missing = append(missing, r)
+		default:
+			raw, err := schemas.Marshal(args)
+			if err != nil {
+				continue // strings always encode
+			}
+			calls = append(calls, schemas.ToolCall{Name: r.tool, Arguments: json.RawMessage(raw)})
+		}
+	}
+	return calls, missing
+}
+
+// parseLine returns the rule a line follows and the arguments it comes to; nil if it follows none.
+func parseLine(line string) (rule, any) {
+	if command, ok := strings.CutPrefix(line, "!"); ok {
+		if command = strings.TrimSpace(command); command == "" {
+			return rule{}, nil
+		}
+		return rules[0], commandArgs{Command: command}
+	}
+	word, rest, _ := strings.Cut(line, " ")
+	for _, r := range rules[1:] {
+		if r.tool == word {
+			return r, r.parse(strings.TrimSpace(rest))
+		}
+	}
+	return rule{}, nil
+}
+
+func parsePath(rest string) any {
+	if rest == "" {
+		return nil
+	}
+	return pathArgs{Path: rest}
+}
+
+func parseOptionalPath(rest string) any { return pathArgs{Path: rest} }
+
+func parseWrite(rest string) any {
+	path, text, ok := strings.Cut(rest, ":")
+	if path = strings.TrimSpace(path); !ok || path == "" {
+		return nil
+	}
+	return writeArgs{Path: path, Content: unescape(strings.TrimPrefix(text, " "))}
+}
+
+func parseEdit(rest string) any {
+	path, change, _ := strings.Cut(rest, ":")
+	old, replaced, ok := strings.Cut(change, "=>")
+	path, old = strings.TrimSpace(path), strings.TrimSpace(old)
+	if !ok || path == "" || old == "" {
+		return nil
+	}
+	return editArgs{Path: path, Edits: []replacement{{unescape(old), unescape(strings.TrimSpace(replaced))}}}
+}
+
+func parsePattern(rest string) any {
+	pattern, path, _ := strings.Cut(rest, " ")
+	if pattern == "" {
+		return nil
+	}
+	return patternArgs{Pattern: pattern, Path: strings.TrimSpace(path)}
+}
+
+// unescape makes \n a line break: a line has no other way to say it.
+func unescape(s string) string { return strings.ReplaceAll(s, `\n`, "\n") }

@@ -1,0 +1,142 @@
+package rehearsal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// How much of a result is repeated.
+const (
+	maxPreviewLines = 3
+	maxPreviewRunes = 120
+)
+
+// introduce says what the rehearsal is and what it understands, of what is offered.
+func introduce(offered map[string]bool) string {
+	var b strings.Builder
+	b.WriteString("This is rehearsal, a model that needs no key and follows rules instead of thinking. ")
+	shapes := shapesOf(func(r rule) bool { return offered[r.tool] })
+	if len(shapes) == 0 {
+		b.WriteString("It would call tools, but this session offers none that it knows.")
+		return b.String()
+	}
+	b.WriteString("It understands lines of these forms, each of which becomes a tool call:\n")
+	for _, shape := range shapes {
+		b.WriteString("\n  " + shape)
+	}
+	return b.String()
+}
+
+func shapesOf(wanted func(rule) bool) []string {
+	var shapes []string
+	for _, r := range rules {
+		if wanted(r) {
+			shapes = append(shapes, r.shape)
+		}
+	}
+	return shapes
+}
+
+// announce says which tools are about to be called, and which cannot be.
+func announce(calls []schemas.ToolCall, missing []rule, offered map[string]bool) string {
+	var sentences []string
+	if len(calls) > 0 {
+		names := make([]string, 0, len(calls))
+		for _, call := range calls {
+			names = append(names, call.Name)
+		}
+		sentences = append(sentences, "Calling "+strings.Join(names, ", ")+".")
+	}
+	var said []string
+	for _, r := range missing {
+		if !slices.Contains(said, r.tool) {
+			said = append(said, r.tool)
+			sentences = append(sentences, fmt.Sprintf("A line of the form %q would call the tool %s, which this session does not offer.", r.shape, r.tool))
+		}
+	}
+	if len(calls) == 0 {
+		if shapes := shapesOf(func(r rule) bool { return offered[r.tool] }); len(shapes) > 0 {
+			sentences = append(sentences, "These forms work here: "+strings.Join(shapes, "; ")+".")
+		}
+	}
+	return strings.Join(sentences, " ")
+}
+
+// report tells what the tools answered.
+func report(results []*schemas.ToolResultMessage) string {
+	parts := make([]string, 0, len(results))
+	for _, result := range results {
+		parts = append(parts, describe(result))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+func describe(result *schemas.ToolResultMessage) string {
+	outcome := "ok"
+	if result.IsError {
+		outcome = "failed"
+	}
+	text := result.Content.JoinText()
+	images := 0
+	for _, block := range result.Content {
+		if block.ContentType() == schemas.ContentImage {
+			images++
+		}
+	}
+	b := fmt.Sprintf("%s: %s, %s, %s", result.ToolName, outcome, count(lines(text), "line"), count(len(text), "byte"))
+	if images > 0 {
+		b += ", " + count(images, "image")
+	}
+	if preview := head(text); preview != "" {
+		return b + ".\n" + preview
+	}
+	return b + "."
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// lines counts lines; the last needs no line break.
+func lines(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+// head returns the first lines that are not blank, shortened.
+func head(text string) string {
+	var b strings.Builder
+	shown := 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \t\r\n")
+		if line == "" {
+			continue
+		}
+		if shown++; shown > maxPreviewLines {
+			b.WriteString("\n  ...")
+			break
+		}
+		if shown > 1 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("  " + shorten(line))
+	}
+	return b.String()
+}
+
+func shorten(line string) string {
+	if utf8.RuneCountInString(line) <= maxPreviewRunes {
+		return line
+	}
+	return string([]rune(line)[:maxPreviewRunes]) + "..."
+}
