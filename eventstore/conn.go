@@ -65,20 +65,39 @@ const (
 	maxPause = 250 * time.Millisecond
 )
 
-// retry calls f until it succeeds, fails for good, ctx ends or OutcomeTimeout has passed. Every attempt has
-// AppendTimeout.
+// retry calls f until it succeeds, fails for good, ctx ends or OutcomeTimeout has passed.
 func (s *Store) retry(ctx context.Context, f func(ctx context.Context) error) error {
 	all, cancel := context.WithTimeout(ctx, s.o.OutcomeTimeout)
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		one, cancel := context.WithTimeout(all, s.o.AppendTimeout)
-		err := f(one)
-		cancel()
+		err := s.attempt(all, f)
 		if err == nil || !passing(err) || all.Err() != nil {
 			return err
 		}
 		s.pause(all, pause)
 	}
+}
+
+// attempt calls f once, with AppendTimeout to finish. A change of the connection ends it early: the client library
+// would wait for an answer that went with the old connection.
+func (s *Store) attempt(ctx context.Context, f func(ctx context.Context) error) error {
+	lost, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	one, cancel := context.WithTimeout(lost, s.o.AppendTimeout)
+	defer cancel()
+	changed := s.watch.changed()
+	go func() {
+		select {
+		case <-changed:
+			lose(nats.ErrDisconnected)
+		case <-one.Done():
+		}
+	}()
+	err := f(one)
+	if err != nil && errors.Is(context.Cause(one), nats.ErrDisconnected) {
+		return nats.ErrDisconnected
+	}
+	return err
 }
 
 // pause waits for a while, for a change of the connection or for the end of ctx.

@@ -89,21 +89,25 @@ func (l *Log) headNow() position {
 }
 
 // readBack returns the first message of the session after a place in the stream.
-func (l *Log) readBack(ctx context.Context, after uint64) (record, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.s.o.AppendTimeout)
-	defer cancel()
-	return l.s.get(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
+func (l *Log) readBack(ctx context.Context, after uint64) (rec record, found bool, err error) {
+	err = l.s.attempt(ctx, func(ctx context.Context) error {
+		rec, found, err = l.s.get(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
+		return err
+	})
+	return rec, found, err
 }
 
 // publishAgain publishes an entry with the expectation it had before.
 func (l *Log) publishAgain(ctx context.Context, ent *entry) (stream uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.s.o.AppendTimeout)
-	defer cancel()
-	m, err := l.s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: l.subject, Header: ent.msg.Header, Data: ent.msg.Data})
-	if err != nil {
-		return 0, err
-	}
-	return parseAck(m)
+	err = l.s.attempt(ctx, func(ctx context.Context) error {
+		m := &nats.Msg{Subject: l.subject, Header: ent.msg.Header, Data: ent.msg.Data}
+		answer, err := l.s.nc.RequestMsgWithContext(ctx, m)
+		if err == nil {
+			stream, err = parseAck(answer)
+		}
+		return err
+	})
+	return stream, err
 }
 
 // settle ends the work on an entry: it is stored, or err is final.
