@@ -17,6 +17,7 @@ const (
 	minNackDelay        = 250 * time.Millisecond
 	maxNackDelay        = 30 * time.Second
 	settleTimeout       = 5 * time.Second // of a confirmed acknowledgement
+	pullHeartbeat       = 5 * time.Second // a pull request that the server has forgotten is noticed after two
 )
 
 // SubscriberOptions configures [NewSubscriber].

@@ -64,7 +64,11 @@ func (s *subscription) slot(stop, work context.Context, consumer jetstream.Consu
 	failing := false
 	for stop.Err() == nil {
 		delivered, err := s.pull(stop, work, consumer)
-		if stop.Err() != nil {
+		switch {
+		case stop.Err() != nil:
+			return
+		case s.js.Conn().IsClosed(): // for good: nothing will ever come again
+			s.log.Error("the connection was closed before the subscriber", "err", err)
 			return
 		}
 		if delivered {
@@ -86,7 +90,8 @@ func (s *subscription) slot(stop, work context.Context, consumer jetstream.Consu
 // pull delivers messages until the iterator fails or stop ends; then it gives back what has arrived meanwhile. An
 // iterator of one message asks for the next only when it is asked for it, so that none waits here for a slot.
 func (s *subscription) pull(stop, work context.Context, c jetstream.Consumer) (delivered bool, err error) {
-	opts := append([]jetstream.PullMessagesOpt{jetstream.PullMaxMessages(1)}, s.opts.Pull...)
+	opts := append([]jetstream.PullMessagesOpt{jetstream.PullMaxMessages(1), jetstream.PullHeartbeat(pullHeartbeat)},
+		s.opts.Pull...)
 	it, err := c.Messages(opts...)
 	if err != nil {
 		return false, err
@@ -101,13 +106,28 @@ func (s *subscription) pull(stop, work context.Context, c jetstream.Consumer) (d
 	})()
 	ackWait := c.CachedInfo().Config.AckWait
 	for {
-		msg, err := it.Next(jetstream.NextContext(work))
+		msg, err := next(work, it)
 		if err != nil {
 			return delivered, err
 		}
 		delivered = true
 		s.deliver(stop, work, msg, ackWait)
 	}
+}
+
+// next waits for a message. It asks again after a moment: nats.go overlooks that it has to send a pull request if the
+// message before came while it was still busy with the request for that one, and looks again only when asked. The waits
+// grow, because a missing heartbeat of the server is noticed only within one.
+func next(work context.Context, it jetstream.MessagesContext) (jetstream.Msg, error) {
+	for wait := time.Millisecond; wait <= 10*time.Second; wait *= 10 {
+		ctx, cancel := context.WithTimeout(work, wait)
+		msg, err := it.Next(jetstream.NextContext(ctx))
+		cancel()
+		if work.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return msg, err
+		}
+	}
+	return it.Next(jetstream.NextContext(work))
 }
 
 // deliver hands a message over and settles it as it is answered, telling the server meanwhile that it is in progress.
