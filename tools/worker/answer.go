@@ -35,7 +35,7 @@ func (w *Worker) answer(call *message.Message, req schemas.ToolRequest, result s
 	payload, err := fit(response{"result/" + string(req.Call), schemas.ToolResponse{
 		Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, Result: result, IsError: isError,
 		DurationMs: took.Milliseconds(), Worker: w.opts.ID,
-	}}, w.messageRoom())
+	}}, w.room())
 	if err != nil {
 		return nil, fmt.Errorf("worker: answer call %s of session %s: %w", req.Call, req.Session, err)
 	}
@@ -47,8 +47,10 @@ func (w *Worker) answer(call *message.Message, req schemas.ToolRequest, result s
 	return []*message.Message{answer}, nil
 }
 
-// messageRoom is the most bytes of payload a message may have.
-func (w *Worker) messageRoom() int { return int(w.opts.NC.MaxPayload()) - headerRoom }
+// room is the most bytes an answer may have.
+func (w *Worker) room() int {
+	return min(w.opts.MaxResultBytes, int(w.opts.NC.MaxPayload())-headerRoom)
+}
 
 // answerer is the Watermill publisher of answers. It knows where each goes, so the router's topic does not matter.
 type answerer struct{ *Worker }

@@ -21,6 +21,8 @@ const (
 	DefaultUpdateEvery = 25 * time.Millisecond
 	DefaultStopTimeout = 30 * time.Second
 
+	DefaultMaxResultBytes = 512 << 10
+
 	// DefaultAckWait is how long after a worker's last sign of life its call is given to another one.
 	DefaultAckWait = 30 * time.Second
 
@@ -54,6 +56,9 @@ type Options struct {
 	AnnounceTTL time.Duration
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration
+	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
+	// Default 512 KiB, as the runner's own default, and never more than the server takes as one message.
+	MaxResultBytes int
 	// StopTimeout is how long calls may go on when the worker stops, default 30 s.
 	StopTimeout time.Duration
 	// Logger is told of calls that could not be answered at once; nil discards. Arguments and results are not logged.
@@ -89,6 +94,9 @@ func (o *Options) check() error {
 	o.AnnounceTTL = orDefault(o.AnnounceTTL, DefaultAnnounceTTL)
 	if o.AnnounceTTL < time.Second || o.AnnounceTTL%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("announce TTL %s is not in whole seconds", o.AnnounceTTL))
+	}
+	if o.MaxResultBytes <= 0 {
+		o.MaxResultBytes = DefaultMaxResultBytes
 	}
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)

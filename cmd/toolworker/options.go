@@ -1,0 +1,92 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/toolserve"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// options are the toolworker's settings.
+type options struct {
+	nats, creds, prefix, id string
+	tools                   []string
+	root                    string
+	env                     []string
+	concurrency             int
+	stopTimeout             time.Duration
+	logLevel                string
+	level                   slog.Level
+}
+
+func define(o *options) *config.Set {
+	s := config.New("toolworker", "toolworker executes the tool calls of agents on a message bus.")
+	s.String(&o.nats, "nats", "nats://127.0.0.1:4222", "URL of the NATS server")
+	s.String(&o.creds, "creds", "", "NATS credentials file")
+	s.String(&o.prefix, "prefix", schemas.DefaultPrefix, "first token of every subject")
+	s.String(&o.id, "id", "", "id of this worker, used by no other (default random)")
+	s.List(&o.tools, "tools", strings.Join(toolserve.Names(), ","), "built-in tools to serve")
+	s.String(&o.root, "root", ".", "directory the tools work in; paths outside it are refused")
+	s.List(&o.env, "env", "", "further variables that commands may see; a final * stands for any ending")
+	s.Int(&o.concurrency, "concurrency", 8, "calls of each tool at once")
+	s.Duration(&o.stopTimeout, "stop-timeout", 10*time.Second, "time running calls get when the worker stops")
+	s.String(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	return s
+}
+
+// parse reads and checks the settings; nothing has been started when it fails.
+func parse(args []string, getenv func(string) string, out io.Writer) (*options, error) {
+	o := new(options)
+	s := define(o)
+	s.Check(o.check)
+	if _, err := s.Parse(args, getenv, out, false); err != nil {
+		return nil, err
+	}
+	if o.id == "" {
+		o.id = "w-" + strings.ToLower(rand.Text()[:10])
+	}
+	return o, nil
+}
+
+func (o *options) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.nats == "" {
+		bad("--nats: is empty")
+	}
+	if _, err := schemas.NewSubjects(o.prefix); err != nil {
+		bad("--prefix: %w", err)
+	}
+	if o.id != "" {
+		if err := schemas.CheckToken("worker id", o.id); err != nil {
+			bad("--id: %w", err)
+		}
+	}
+	if len(o.tools) == 0 {
+		bad("--tools: none named, there are %s", strings.Join(toolserve.Names(), ", "))
+	}
+	if err := toolserve.CheckNames(o.tools); err != nil {
+		errs = append(errs, err)
+	}
+	if info, err := os.Stat(o.root); err != nil || !info.IsDir() {
+		bad("--root: %q is not a directory", o.root)
+	}
+	if o.concurrency < 1 {
+		bad("--concurrency: must be at least 1")
+	}
+	if o.stopTimeout <= 0 {
+		bad("--stop-timeout: must be more than nothing")
+	}
+	if err := o.level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		bad("--log-level: %q is not debug, info, warn or error", o.logLevel)
+	}
+	return errors.Join(errs...)
+}
