@@ -1,0 +1,120 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Dispatcher hands tool calls to the workers, and asks for calls to stop. All methods may be called concurrently.
+type Dispatcher struct{ conn *Conn }
+
+// NewDispatcher returns a Dispatcher on c, which stays the caller's and has to outlive it.
+func NewDispatcher(c *Conn) *Dispatcher { return &Dispatcher{c} }
+
+// Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, the session or the
+// call is no legal subject token; after any other error the call may have been stored. With again, it first looks whether an earlier process has
+// done so: if the call is still waiting or its result is in the session's inbox, nothing is stored. A result that has been
+// taken from the inbox has to be in the log by then, where the caller would have seen it.
+func (d *Dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
+	if err := d.dispatch(ctx, req, again); err != nil {
+		return fmt.Errorf("bus: dispatch call %s of session %s to tool %q: %w", req.Call, req.Session, req.ToolName, err)
+	}
+	return nil
+}
+
+func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
+	err := errors.Join(schemas.CheckToken("tool", req.ToolName), schemas.CheckSession(req.Session),
+		schemas.CheckToken("call", string(req.Call)))
+	if err != nil {
+		return err
+	}
+	if again {
+		if known, err := d.known(ctx, req); known || err != nil {
+			return err
+		}
+	}
+	data, err := schemas.Marshal(req)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg(d.subject(req))
+	msg.Data = data
+	// Recognised for a while if this is sent twice; it is no duplicate of the tool's next call.
+	msg.Header.Set(jetstream.MsgIDHeader, req.IdempotencyKey())
+	if req.TraceParent != "" {
+		msg.Header.Set(headerTraceParent, req.TraceParent)
+	}
+	_, err = d.conn.js.PublishMsg(ctx, msg)
+	return err
+}
+
+func (d *Dispatcher) subject(req schemas.ToolRequest) string {
+	return d.conn.subjects.Tool(req.ToolName, req.Session, string(req.Call))
+}
+
+// Cancel asks whoever runs the call to stop. It is sent once and not stored; that the call is over is for the log to say.
+func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey) error {
+	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
+	if err == nil {
+		err = d.conn.nc.Publish(d.conn.subjects.Cancel(session, string(call)), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("bus: cancel call %s of session %s: %w", call, session, err)
+	}
+	return nil
+}
+
+// known reports whether the call is waiting for a worker or its result for a runner. A worker settles the call after it
+// has sent the result, so looking at the call first misses neither.
+func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	tools, err := d.conn.js.Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return false, err
+	}
+	_, err = tools.GetLastMsgForSubject(ctx, d.subject(req))
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, fmt.Errorf("look for the call in %s: %w", schemas.StreamTools, err)
+	}
+	return d.answered(ctx, req)
+}
+
+// answered looks through the results that wait in the session's inbox. Its partition is not computed: the server finds
+// them under any.
+func (d *Dispatcher) answered(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	commands, err := d.conn.js.Stream(ctx, schemas.StreamCommands)
+	if err != nil {
+		return false, err
+	}
+	results := d.conn.subjects.Prefix() + ".cmd.*." + req.Session + "." + string(schemas.CommandToolResult)
+	for seq := uint64(1); ; {
+		msg, err := commands.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(results))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for the result in %s: %w", schemas.StreamCommands, err)
+		}
+		if resultOf(req, msg) {
+			return true, nil
+		}
+		seq = msg.Sequence + 1
+	}
+}
+
+func resultOf(req schemas.ToolRequest, msg *jetstream.RawStreamMsg) bool {
+	cmd, err := DecodeCommand(req.Session, schemas.CommandToolResult, msg.Header, msg.Data, "stored", msg.Time)
+	if err != nil {
+		return false
+	}
+	response, ok := cmd.Data.(*schemas.ToolResponse)
+	return ok && response.Call == req.Call
+}

@@ -1,0 +1,118 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// firedTimers collects the timers that an inbox delivers, and when.
+type firedTimers struct {
+	mu  sync.Mutex
+	got []schemas.Command
+	at  []time.Time
+}
+
+func (f *firedTimers) Deliver(_ context.Context, cmd schemas.Command, _ func()) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.got, f.at = append(f.got, cmd), append(f.at, time.Now())
+	return nil
+}
+
+func (f *firedTimers) Reject(context.Context, string, schemas.CommandRejected) error { return nil }
+
+func (f *firedTimers) names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, cmd := range f.got {
+		names = append(names, cmd.Session+"/"+cmd.Data.(*schemas.Timer).Name)
+	}
+	return names
+}
+
+func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
+	c := newBus(t)
+	var fired firedTimers
+	runInbox(t, c, fastOptions("r1"), &fired) // reads every partition by its own filter
+	timers := bus.NewTimers(c)
+	due := time.Now().Add(300 * time.Millisecond)
+	want := schemas.Timer{Name: "run_deadline", RunID: "run1"}
+	for _, session := range []string{"s1", "s2", "s3"} {
+		if err := timers.Schedule(deadline(t), session, due, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all fire", func() bool { return len(fired.names()) == 3 })
+	fired.mu.Lock()
+	defer fired.mu.Unlock()
+	for i, cmd := range fired.got {
+		if d := cmp.Diff(&want, cmd.Data); d != "" {
+			t.Errorf("timer of %s (-want +got):\n%s", cmd.Session, d)
+		}
+		if fired.at[i].Before(due) {
+			t.Errorf("timer of %s fired %s early", cmd.Session, due.Sub(fired.at[i]))
+		}
+		if cmd.ID == "" || cmd.ID != fired.got[0].ID {
+			t.Errorf("timer of %s has the id %q", cmd.Session, cmd.ID)
+		}
+	}
+}
+
+func TestTimerIsReplacedAndTakenBack(t *testing.T) {
+	c := newBus(t)
+	var fired firedTimers
+	runInbox(t, c, fastOptions("r1"), &fired)
+	timers := bus.NewTimers(c)
+	set := func(name string, d time.Duration) {
+		t.Helper()
+		if err := timers.Schedule(deadline(t), "s1", time.Now().Add(d), schemas.Timer{Name: name, RunID: "run1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("replaced", 300*time.Millisecond)
+	set("replaced", time.Hour)
+	set("taken-back", 300*time.Millisecond)
+	if err := timers.Cancel(deadline(t), "s1", "taken-back"); err != nil {
+		t.Fatal(err)
+	}
+	if err := timers.Cancel(deadline(t), "s1", "never-set"); err != nil {
+		t.Errorf("taking back a timer that is not set: %v", err)
+	}
+	set("last", 400*time.Millisecond)
+	eventually(t, "the last fires", func() bool { return len(fired.names()) > 0 })
+	if got := fired.names(); len(got) != 1 || got[0] != "s1/last" {
+		t.Errorf("fired %v", got)
+	}
+	eventually(t, "only the replaced one waits", func() bool { return queued(t, c) == 1 })
+}
+
+func TestTimerInThePastFiresAtOnce(t *testing.T) {
+	c := newBus(t)
+	var fired firedTimers
+	runInbox(t, c, fastOptions("r1"), &fired)
+	err := bus.NewTimers(c).Schedule(deadline(t), "s1", time.Now().Add(-time.Hour), schemas.Timer{Name: "late"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it fires", func() bool { return len(fired.names()) == 1 })
+}
+
+func TestTimerRefusesWhatIsNoSubject(t *testing.T) {
+	c := newBus(t)
+	timers := bus.NewTimers(c)
+	if err := timers.Schedule(deadline(t), "s1", time.Now(), schemas.Timer{Name: "a.b"}); !errors.Is(err, schemas.ErrSubject) {
+		t.Errorf("set: %v, want ErrSubject", err)
+	}
+	if err := timers.Cancel(deadline(t), "", "x"); !errors.Is(err, schemas.ErrSubject) {
+		t.Errorf("take back: %v, want ErrSubject", err)
+	}
+}

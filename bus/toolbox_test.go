@@ -1,0 +1,128 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func announce(t testing.TB, c *bus.Conn, tool, worker, since, description string) {
+	t.Helper()
+	data, err := json.Marshal(schemas.ToolAnnouncement{
+		ToolDefinition: schemas.ToolDefinition{Name: tool, Description: description}, Worker: worker, Since: since})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, schemas.AnnouncementKey(tool, worker), data)
+}
+
+func tools(t testing.TB, c *bus.Conn) jetstream.KeyValue {
+	t.Helper()
+	kv, err := c.JetStream().KeyValue(deadline(t), schemas.BucketTools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+func put(t testing.TB, c *bus.Conn, key string, data []byte) {
+	t.Helper()
+	if _, err := tools(t, c).Put(deadline(t), key, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newToolbox(t testing.TB, c *bus.Conn) *bus.Toolbox {
+	box := bus.NewToolbox(c, nil)
+	t.Cleanup(box.Close)
+	return box
+}
+
+// described returns the definitions as name:description.
+func described(t testing.TB, box *bus.Toolbox) []string {
+	t.Helper()
+	defs, err := box.Definitions(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, d := range defs {
+		got = append(got, d.Name+":"+d.Description)
+	}
+	return got
+}
+
+func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
+	c := newBus(t)
+	announce(t, c, "read", "w1", "2026-01-01T00:00:00Z", "old")
+	announce(t, c, "read", "w2", "2026-01-02T00:00:00+01:00", "new")
+	announce(t, c, "read", "w3", "garbage", "undated")
+	announce(t, c, "bash", "w9", "2026-01-01T00:00:00Z", "same second, later name")
+	announce(t, c, "bash", "w8", "2026-01-01T01:00:00+01:00", "same second, earlier name")
+	put(t, c, "ls.w1", []byte("not json"))
+	put(t, c, "ls.w2", []byte(`{"name":"other"}`))
+	box := newToolbox(t, c)
+	want := []string{"bash:same second, earlier name", "read:new"}
+	if d := cmp.Diff(want, described(t, box)); d != "" {
+		t.Errorf("tools (-want +got):\n%s", d)
+	}
+}
+
+func TestToolboxFollowsTheAnnouncements(t *testing.T) {
+	c := newBus(t)
+	box := newToolbox(t, c)
+	if d := cmp.Diff([]string{}, described(t, box)); d != "" {
+		t.Errorf("tools of nobody (-want +got):\n%s", d)
+	}
+	announce(t, c, "read", "w1", "2026-01-01T00:00:00Z", "first")
+	if err := box.Wait(deadline(t), "read"); err != nil {
+		t.Fatal(err)
+	}
+	announce(t, c, "read", "w2", "2026-01-02T00:00:00Z", "second")
+	eventually(t, "the newer one counts", func() bool { return described(t, box)[0] == "read:second" })
+	if err := tools(t, c).Delete(deadline(t), "read.w2"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the older one counts again", func() bool { return described(t, box)[0] == "read:first" })
+	if err := tools(t, c).Purge(deadline(t), "read.w1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nobody is left", func() bool { return len(described(t, box)) == 0 })
+}
+
+func TestToolboxForgetsWorkersThatStopRenewing(t *testing.T) {
+	c := newBus(t)
+	box := newToolbox(t, c)
+	_, err := c.JetStream().Publish(deadline(t), "$KV."+schemas.BucketTools+".read.w1",
+		[]byte(`{"name":"read","worker":"w1","since":"2026-01-01T00:00:00Z"}`), jetstream.WithMsgTTL(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Wait(deadline(t), "read"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() bool { return len(described(t, box)) == 0 })
+}
+
+func TestToolboxWaitNamesWhatIsMissing(t *testing.T) {
+	c := newBus(t)
+	announce(t, c, "read", "w1", "", "")
+	box := newToolbox(t, c)
+	if err := box.Wait(deadline(t), "read"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(deadline(t), 10*time.Millisecond)
+	defer cancel()
+	err := box.Wait(ctx, "bash", "read", "ls")
+	if err == nil || !strings.Contains(err.Error(), "bash, ls") {
+		t.Errorf("got %v", err)
+	}
+}
