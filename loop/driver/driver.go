@@ -135,6 +135,7 @@ func (d *Driver) Drive(ctx context.Context) error {
 }
 
 func (d *Driver) drive(ctx context.Context) error {
+	defer context.AfterFunc(ctx, d.Abort)() // the signal of a run outlives the delivery that began it
 	err := d.resume(ctx)
 	for err == nil {
 		if err = ctx.Err(); err != nil {
@@ -208,13 +209,13 @@ func (d *Driver) step(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// runSignal is the context of the run under way: done when the run is aborted or ctx is.
+// runSignal is the context of the run under way: done when the run is aborted, or while driving the driver stopped.
 func (d *Driver) runSignal(ctx context.Context) context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.signal == nil {
-		d.signal, d.abort = context.WithCancelCause(ctx)
-		if r := d.state.Run; r != nil && r.Abort != nil {
+		d.signal, d.abort = context.WithCancelCause(context.WithoutCancel(ctx))
+		if r := d.state.Run; ctx.Err() != nil || r != nil && r.Abort != nil {
 			d.abort(context.Canceled)
 		}
 	}

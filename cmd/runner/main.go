@@ -1,0 +1,44 @@
+// Command runner drives agents: it reads the commands of its share of the sessions, calls models, dispatches tool calls
+// and writes every event to the sessions' logs. With --prompt it does all of that for one prompt and exits.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/loopbus/loopbus/cmd/internal/config"
+)
+
+// errUnusual says that a run ended, but not of its own accord.
+var errUnusual = errors.New("the run did not end normally")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills at once
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	switch {
+	case err == nil || errors.Is(err, config.ErrHelp):
+	case errors.Is(err, errUnusual): // has been shown
+		os.Exit(1)
+	default:
+		fmt.Fprintln(os.Stderr, "runner:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	o, err := parse(args, getenv, stdout)
+	if err != nil {
+		return err
+	}
+	log := newLogger(o, stderr)
+	if o.oneShot() {
+		return runOnce(ctx, o, getenv, log, stdout, stderr)
+	}
+	return serve(ctx, o, log)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// metrics is what the runner counts. No label is taken from what users send: series stay bounded.
+type metrics struct {
+	registry *prometheus.Registry
+	events   *prometheus.CounterVec
+	runs     *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	cost     prometheus.Counter
+	rejected *prometheus.CounterVec
+	runTime  prometheus.Histogram
+	callTime prometheus.Histogram
+	toolTime prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	seconds := prometheus.ExponentialBuckets(0.001, 4, 12)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "loopbus", Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "loopbus", Name: name, Help: help, Buckets: seconds})
+	}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		events:   counter("events_total", "Events appended, by type.", "type"),
+		runs:     counter("runs_total", "Runs ended, by termination reason.", "reason"),
+		tokens:   counter("tokens_total", "Tokens used, by class.", "class"),
+		cost:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: "loopbus", Name: "cost_usd_total", Help: "Money spent on models, US dollars."}),
+		rejected: counter("commands_rejected_total", "Commands rejected, by code.", "code"),
+		runTime:  histogram("run_seconds", "Duration of runs."),
+		callTime: histogram("model_call_seconds", "Duration of model calls."),
+		toolTime: histogram("tool_execution_seconds", "Duration of tool executions, as their workers report it."),
+	}
+	m.registry.MustRegister(m.events, m.runs, m.tokens, m.cost, m.rejected, m.runTime, m.callTime, m.toolTime,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// held exports how many sessions are in memory.
+func (m *metrics) held(n func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "loopbus", Name: "sessions_held", Help: "Sessions held in memory, at rest or not.",
+	}, func() float64 { return float64(n()) }))
+}
+
+// event counts one event of a session.
+func (m *metrics) event(e schemas.Event) {
+	m.events.WithLabelValues(string(e.Type())).Inc()
+	switch d := e.Data.(type) {
+	case *schemas.AgentEnd:
+		m.runs.WithLabelValues(string(d.TerminationReason)).Inc()
+		m.runTime.Observe(float64(d.DurationMs) / 1000)
+	case *schemas.MessageEnd:
+		m.reply(d)
+	case *schemas.ToolExecutionEnd:
+		m.toolTime.Observe(float64(d.DurationMs) / 1000)
+	case *schemas.CommandRejected:
+		m.rejected.WithLabelValues(d.Code).Inc()
+	}
+}
+
+func (m *metrics) reply(d *schemas.MessageEnd) {
+	reply, ok := d.Message.Message.(*schemas.AssistantMessage)
+	if !ok || d.Interrupted {
+		return
+	}
+	m.callTime.Observe(float64(d.DurationMs) / 1000)
+	m.cost.Add(reply.Usage.Cost.Total)
+	for class, n := range map[string]int64{
+		"input": reply.Usage.Input, "output": reply.Usage.Output,
+		"cache_read": reply.Usage.CacheRead, "cache_write": reply.Usage.CacheWrite,
+	} {
+		m.tokens.WithLabelValues(class).Add(float64(n))
+	}
+}

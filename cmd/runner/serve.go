@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/cmd/internal/toolserve"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
+	// so it is far more than a command that kills its runner should get, and far less than for ever.
+	maxDeliver = 50
+)
+
+// service is a runner and what it has started around itself.
+type service struct {
+	o       *options
+	log     *slog.Logger
+	server  *bus.Server // nil with --nats
+	conn    *bus.Conn
+	toolbox *bus.Toolbox
+	metrics *metrics
+	inbox   *bus.Inbox
+	host    *driver.Host
+	tracing *tracing
+	closers []func()
+}
+
+// serve runs until ctx ends and drains.
+func serve(ctx context.Context, o *options, log *slog.Logger) error {
+	s, err := open(ctx, o, log)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	log.Info("runner starts", "id", o.id, "nats", s.where(), "model", s.o.model, "tools", o.tools, "durability", s.durability())
+	return s.run(ctx, nil)
+}
+
+func (s *service) where() string {
+	if s.server != nil {
+		return s.server.ClientURL()
+	}
+	return s.conn.NATS().ConnectedUrlRedacted()
+}
+
+func (s *service) durability() string {
+	if s.server != nil {
+		return s.server.Durability()
+	}
+	return "as the server at --nats is set up"
+}
+
+// open starts or reaches the server, makes the streams, and puts the parts together.
+func open(ctx context.Context, o *options, log *slog.Logger) (s *service, err error) {
+	s = &service{o: o, log: log, metrics: newMetrics()}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if err := s.connect(ctx); err != nil {
+		return nil, err
+	}
+	setup := bus.StreamOptions{Partitions: o.partitions, Replicas: o.replicas}
+	if err := bus.Setup(ctx, s.conn, setup); err != nil {
+		return nil, err
+	}
+	if s.tracing, err = newTracing(ctx, o); err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.tracing.close)
+	return s, s.assemble()
+}
+
+func (s *service) connect(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	co := bus.ConnOptions{URL: s.o.nats, Name: "loopbus runner " + s.o.id, Prefix: s.o.prefix, CredsFile: s.o.creds, Logger: s.log}
+	if s.o.embedded() {
+		dir, err := s.storeDir()
+		if err != nil {
+			return err
+		}
+		s.server, err = bus.StartServer(bus.ServerOptions{
+			Listen: s.o.listen, StoreDir: dir, SyncAlways: s.o.syncAlways, Name: s.o.id, Logger: s.log,
+		})
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, s.server.Shutdown)
+		co.Server = s.server
+	}
+	if s.conn, err = bus.Connect(ctx, co); err == nil {
+		s.closers = append(s.closers, s.conn.Close)
+	}
+	return err
+}
+
+// storeDir is the server's directory; without one a temporary one that goes with the process.
+func (s *service) storeDir() (string, error) {
+	if s.o.store != "" {
+		return s.o.store, nil
+	}
+	dir, err := os.MkdirTemp("", "loopbus-")
+	if err == nil {
+		s.closers = append(s.closers, func() { _ = os.RemoveAll(dir) })
+	}
+	return dir, err
+}
+
+// assemble connects store, host and inbox.
+func (s *service) assemble() error {
+	store, err := eventstore.New(s.conn.Events(), eventstore.Options{Subjects: s.conn.Subjects(), Logger: s.log})
+	if err != nil {
+		return err
+	}
+	models, err := newModels(s.o)
+	if err != nil {
+		return err
+	}
+	s.toolbox = bus.NewToolbox(s.conn, s.log)
+	s.closers = append(s.closers, s.toolbox.Close)
+	s.host = driver.NewHost(driver.HostOptions{
+		Open: func(ctx context.Context, session string) (driver.SessionLog, error) {
+			return store.Open(ctx, session)
+		},
+		Model: models, CheckModel: models.check, Tools: bus.NewDispatcher(s.conn), Toolbox: s.toolbox,
+		Live:   bus.NewUpdates(s.conn, bus.UpdateOptions{Interval: s.o.updateInterval, Logger: s.log}),
+		Timers: bus.NewTimers(s.conn), Tracer: s.tracing, Logger: s.log, Source: "/loopbus/runner/" + s.o.id,
+		Defaults: s.o.runDefaults(), OnEvent: s.metrics.event, IdleTimeout: s.o.idleTimeout, AbortGrace: s.o.abortGrace,
+	})
+	s.metrics.held(s.host.Held)
+	s.inbox, err = bus.NewInbox(s.conn, bus.InboxOptions{
+		RunnerID: s.o.id, MaxDeliver: maxDeliver, StopTimeout: s.o.stopTimeout, Logger: s.log, Registerer: s.metrics.registry,
+	})
+	return err
+}
+
+func (o *options) runDefaults() schemas.RunConfig {
+	return schemas.RunConfig{
+		Model: o.defaultModel(), ThinkingLevel: schemas.ThinkingLevel(o.thinking), SystemPrompt: o.systemPrompt,
+		Limits: schemas.Limits{
+			MaxTurns: o.maxTurns, MaxTokens: int64(o.maxTokens), MaxCost: o.maxCost,
+			RunTimeoutMs: o.runTimeout.Milliseconds(),
+		},
+	}
+}
+
+// run serves until ctx ends, then drains; ready, if not nil, is called once everything is up.
+func (s *service) run(ctx context.Context, ready func(ctx context.Context)) error {
+	g, serving := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.inbox.Run(serving, &stopping{host: s.host, stop: serving}) })
+	if len(s.o.tools) > 0 {
+		g.Go(func() error { return s.serveTools(serving) })
+	}
+	if s.o.http != "off" {
+		g.Go(func() error { return s.serveHTTP(serving) })
+	}
+	g.Go(func() error { return s.announce(serving) })
+	if ready != nil {
+		g.Go(func() error {
+			if err := s.awaitReady(serving); err == nil {
+				ready(serving)
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = nil
+	}
+	s.log.Info("runner stops", "id", s.o.id)
+	return err
+}
+
+func (s *service) serveTools(ctx context.Context) error {
+	return toolserve.Run(ctx, s.conn, toolserve.Options{
+		ID: s.o.id, Tools: s.o.tools, Root: s.o.root, Concurrency: s.o.concurrency, StopTimeout: s.o.stopTimeout,
+		Environ: os.Environ(), Logger: s.log, Registerer: s.metrics.registry,
+	})
+}
+
+// awaitReady returns once the runner reads its share of the inbox and its own tools are announced.
+func (s *service) awaitReady(ctx context.Context) error {
+	select {
+	case <-s.inbox.Ready():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.toolbox.Wait(ctx, s.o.tools...); err != nil {
+		return fmt.Errorf("tools %v not announced: %w", s.o.tools, err)
+	}
+	return nil
+}
+
+// close undoes what was opened, the last first.
+func (s *service) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
+	}
+	s.closers = nil
+}
+
+// stopping hands sessions over at once when the runner is told to stop: their drivers stop without another effect, and
+// their messages go back to the queue for the next runner.
+type stopping struct {
+	host *driver.Host
+	stop context.Context
+}
+
+func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.stop, func() { cancel(driver.ErrStopped) })()
+	return h.host.Deliver(ctx, c, entered)
+}
+
+func (h *stopping) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
+	return h.host.Reject(ctx, session, r)
+}
+
+var _ bus.Handler = (*stopping)(nil)
