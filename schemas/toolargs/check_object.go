@@ -2,7 +2,6 @@ package toolargs
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -90,7 +89,7 @@ func (c *compiler) additionalCheck(n *node, schema *value) {
 
 // patternNode is a schema for the properties whose name matches.
 type patternNode struct {
-	*regexp.Regexp
+	matcher
 	schema *node
 }
 

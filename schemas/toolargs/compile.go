@@ -3,7 +3,6 @@ package toolargs
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 )
 
@@ -155,7 +154,7 @@ func stringsOf(v *value) ([]string, bool) {
 }
 
 // regexp compiles a pattern; the first that fails is the error of the whole schema.
-func (c *compiler) regexp(pattern string) *regexp.Regexp {
+func (c *compiler) regexp(pattern string) matcher {
 	re, err := compilePattern(pattern)
 	if err != nil && c.err == nil {
 		c.err = fmt.Errorf("pattern %q: %w", pattern, err)

@@ -12,9 +12,8 @@
 //     Nothing is wrapped in arrays, parsed out of text or filled in from default.
 //   - In anyOf and oneOf the first member wins that fits after coercion. A member is judged on its own: a $ref in it
 //     that points outside finds nothing. A list of types is only tried when the value is of none of them.
-//   - A keyword whose value has the wrong type is ignored, as is an unknown keyword or type name. A pattern that is no
-//     regular expression makes the schema an error, and so does one with what Go's engine does not have:
-//     lookaround, backreferences, repetitions beyond 1000.
+//   - A keyword whose value has the wrong type is ignored, as is an unknown keyword or type name. A pattern that
+//     cannot be compiled makes the whole schema an error.
 //   - Violations are reported in a fixed order of keywords, children before the complaint of their parent, and at most
 //     eight of them.
 //   - Strings are measured in Unicode code points, numbers are IEEE doubles.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -11,23 +12,39 @@ import (
 )
 
 var (
-	errLookaround    = errors.New("lookahead and lookbehind are not supported")
-	errBackreference = errors.New("backreferences are not supported")
-	errPatternEnd    = errors.New("ends in the middle of an escape")
+	errBeyond     = errors.New("lookaround or a backreference") // never seen by callers
+	errPatternEnd = errors.New("ends in the middle of an escape")
 )
 
-// compilePattern compiles a regular expression of JavaScript, as with its flag u, with Go's engine. What the two write
-// differently is translated: the dot, white space, \uXXXX, empty classes.
-func compilePattern(pattern string) (*regexp.Regexp, error) {
+// matcher is a compiled pattern.
+type matcher interface {
+	MatchString(s string) bool
+}
+
+// compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine runs it in linear time
+// wherever it can; what the two write differently is translated: the dot, white space, \uXXXX, empty classes. What Go
+// does not have is left to a [backtracker].
+func compilePattern(pattern string) (matcher, error) {
 	t := translator{in: pattern}
-	if err := t.translate(); err != nil {
+	err := t.translate()
+	if err == nil {
+		var re *regexp.Regexp
+		if re, err = regexp.Compile(t.out.String()); err == nil {
+			return re, nil
+		}
+	}
+	var broken *syntax.Error
+	if errors.Is(err, errBeyond) || errors.As(err, &broken) && broken.Code == syntax.ErrInvalidRepeatSize {
+		return orNil(compileBacktracker(pattern))
+	}
+	return nil, errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+}
+
+func orNil(b *backtracker, err error) (matcher, error) {
+	if err != nil {
 		return nil, err
 	}
-	re, err := regexp.Compile(t.out.String())
-	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	}
-	return re, nil
+	return b, nil
 }
 
 type translator struct {
@@ -44,7 +61,7 @@ func (t *translator) translate() error {
 		case t.in[0] == '[':
 			err = t.class()
 		case t.in[0] == '.':
-			t.write(1, `[^\n\r\x{2028}\x{2029}]`)
+			t.dot()
 		case strings.HasPrefix(t.in, "(?"):
 			err = t.group()
 		default:
@@ -57,6 +74,8 @@ func (t *translator) translate() error {
 	return nil
 }
 
+func (t *translator) dot() { t.write(1, `[^\n\r\x{2028}\x{2029}]`) }
+
 // write takes n bytes of the input and writes the text for them.
 func (t *translator) write(n int, text string) {
 	t.in = t.in[n:]
@@ -67,7 +86,7 @@ func (t *translator) write(n int, text string) {
 func (t *translator) group() error {
 	for _, look := range []string{"(?=", "(?!", "(?<=", "(?<!"} {
 		if strings.HasPrefix(t.in, look) {
-			return errLookaround
+			return errBeyond
 		}
 	}
 	if !strings.HasPrefix(t.in, "(?:") && !strings.HasPrefix(t.in, "(?<") {
@@ -111,12 +130,12 @@ func (t *translator) escape(inClass bool) error {
 	case 'p', 'P':
 		return t.property()
 	case 'k':
-		return errBackreference
+		return errBeyond
 	case '0':
 		t.write(2, `\x00`)
 	default:
 		if isDigit(c) {
-			return errBackreference
+			return errBeyond
 		}
 		if !strings.ContainsRune(`^$\.*+?()[]{}|/-`, rune(c)) {
 			return fmt.Errorf("invalid escape %q", t.in[:2])

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Schema is a compiled JSON Schema of a tool's parameters. It is immutable.
@@ -44,12 +45,13 @@ func (s *Schema) Validate(toolName string, args json.RawMessage) (json.RawMessag
 	}
 	v, err := parseJSON(args)
 	if err != nil {
-		return nil, fmt.Errorf("Validation failed for tool %q:\n  - root: must be JSON: %w", toolName, err)
+		lines := []violation{{"root", "must be JSON: " + err.Error()}}
+		return nil, errors.New(complaint(toolName, lines, args))
 	}
 	changed := s.coercion != nil && s.coercion.apply(&v)
 	var w walker
 	if !w.walk(s.root, &v, nil, s.root.scope()) || w.endless {
-		return nil, errors.New(s.complaint(toolName, args, &v))
+		return nil, errors.New(complaint(toolName, s.violations(&v), pretty(args)))
 	}
 	if !changed {
 		return args, nil
@@ -57,32 +59,37 @@ func (s *Schema) Validate(toolName string, args json.RawMessage) (json.RawMessag
 	return appendJSON(make([]byte, 0, len(args)+16), &v), nil
 }
 
-// complaint walks again, this time to the end and taking notes.
-func (s *Schema) complaint(toolName string, args json.RawMessage, coerced *value) string {
+// violations walks again, this time to the end and taking notes.
+func (s *Schema) violations(v *value) []violation {
 	var w walker
 	var r report
-	w.walk(s.root, coerced, &r, s.root.scope())
-	out := make([]byte, 0, 256+2*len(args))
-	out = append(out, `Validation failed for tool "`...)
-	out = append(out, toolName...)
-	out = append(out, "\":\n"...)
-	for i, v := range r.violations {
-		if i > 0 {
-			out = append(out, '\n')
-		}
-		out = append(out, "  - "...)
-		out = append(out, v.path...)
-		out = append(out, ": "...)
-		out = append(out, v.message...)
+	w.walk(s.root, v, &r, s.root.scope())
+	switch {
+	case w.endless:
+		return []violation{{"root", "the schema refers to itself without end"}}
+	case len(r.violations) == 0: // what is reported and what is checked agree, as far as is known
+		return []violation{{"root", "Unknown validation error"}}
 	}
-	if w.endless {
-		out = append(out, "  - root: the schema refers to itself without end"...)
-	} else if len(r.violations) == 0 {
-		out = append(out, "Unknown validation error"...)
+	return r.violations
+}
+
+// complaint is the text of an error.
+func complaint(toolName string, lines []violation, received []byte) string {
+	var b strings.Builder
+	b.WriteString(`Validation failed for tool "` + toolName + "\":\n")
+	for _, line := range lines {
+		b.WriteString("  - " + line.path + ": " + line.message + "\n")
 	}
-	out = append(out, "\n\nReceived arguments:\n"...)
-	if original, err := parseJSON(args); err == nil { // coerced has changed since
-		out = appendPretty(out, &original, 0)
+	b.WriteString("\nReceived arguments:\n")
+	b.Write(received)
+	return b.String()
+}
+
+// pretty prints arguments that are known to be JSON as they came, before coercion.
+func pretty(args json.RawMessage) []byte {
+	v, err := parseJSON(args)
+	if err != nil {
+		return args
 	}
-	return string(out)
+	return appendPretty(make([]byte, 0, 2*len(args)), &v, 0)
 }

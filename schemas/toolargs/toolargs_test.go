@@ -151,8 +151,10 @@ func TestCompileRefuses(t *testing.T) {
 		"two values":         {`{} {}`, "more than one"},
 		"no schema":          {`"string"`, "neither an object nor a boolean"},
 		"broken pattern":     {`{"properties":{"a":{"pattern":"("}}}`, `pattern "("`},
-		"lookahead":          {`{"pattern":"(?=a)"}`, "lookahead"},
-		"backreference":      {`{"pattern":"(a)\\1"}`, "backreference"},
+		"no such group":      {`{"pattern":"(a)\\2"}`, "no group 2"},
+		"no such name":       {`{"pattern":"(?<a>a)\\k<b>"}`, `no group "b"`},
+		"broken lookahead":   {`{"pattern":"(?=a"}`, "missing )"},
+		"broken quantifier":  {`{"pattern":"(?=a)b{2,1}"}`, "quantifier"},
 		"broken name":        {`{"patternProperties":{"[":{}}}`, `pattern "["`},
 		"nested without end": {strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000), "nested deeper"},
 	} {
@@ -167,6 +169,11 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestBrokenArgumentsAreAnError(t *testing.T) {
 	schema := compile(t, `{"type":"object"}`)
+	_, err := schema.Validate("f", json.RawMessage(`{"a":}`))
+	want := "Validation failed for tool \"f\":\n  - root: must be JSON: offset 5: unexpected '}'\n\nReceived arguments:\n{\"a\":}"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
 	for _, args := range []string{`{`, `{"a":}`, `{"a":1}x`, `{'a':1}`, "{\"a\":\"\x01\"}", `{"a":01}`, `{"a":1.}`, `nul`, strings.Repeat("[", 5000)} {
 		if got, err := schema.Validate("f", json.RawMessage(args)); err == nil {
 			t.Errorf("%.20q: accepted as %s", args, got)
@@ -185,6 +192,16 @@ func TestEndlessSchemaEnds(t *testing.T) {
 		schema := compile(t, parameters)
 		if got, err := schema.Validate("f", json.RawMessage(`{"a":1}`)); err == nil {
 			t.Errorf("%s: accepted as %s", parameters, got)
+		}
+	}
+}
+
+// Patterns that JavaScript would try for ever end here as no match.
+func TestHopelessPatternsEnd(t *testing.T) {
+	for _, pattern := range []string{`^(?=a)(a*)*b$`, `(?=a)(a|a)*b`, `^(?:(?=a)a)*b$`, `(?=a)a*a*a*a*a*b`} {
+		schema := compile(t, `{"properties":{"s":{"pattern":"`+pattern+`"}}}`)
+		if _, err := schema.Validate("f", json.RawMessage(`{"s":"`+strings.Repeat("a", 20000)+`"}`)); err == nil {
+			t.Errorf("%s matches", pattern)
 		}
 	}
 }
