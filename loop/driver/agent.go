@@ -41,7 +41,8 @@ type Agent struct {
 
 	mu        sync.Mutex
 	settings  AgentOptions
-	runTools  toolset // of the run under way
+	runTools  toolset // of the run under way, as its session id
+	runID     string
 	listeners []*Listener
 	idle      chan struct{} // closed when the run under way is over; nil without one
 	shown     shownState
@@ -119,12 +120,12 @@ func (a *Agent) run(ctx context.Context, data schemas.CommandData) error {
 		defer a.mu.Unlock()
 		close(a.idle)
 		a.idle, a.shown.streaming = nil, false
+		clear(a.shown.pending)
 	}()
 	if reason := a.refusal(data); reason != "" {
 		return errors.New(reason)
 	}
-	stop := a.d.arm(ctx)
-	defer stop()
+	a.d.arm(ctx)
 	a.mu.Lock()
 	a.shown.streaming = true
 	a.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 func (a *Agent) configure(context.Context, *loop.State) (schemas.RunConfig, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.runTools = a.settings.Tools
+	a.runTools, a.runID = a.settings.Tools, a.settings.SessionID
 	return schemas.RunConfig{
 		Model: a.settings.Model, ThinkingLevel: a.settings.ThinkingLevel, SystemPrompt: a.settings.SystemPrompt,
 		Tools: a.runTools.definitions(), ToolExecution: a.settings.ToolExecution, Limits: a.settings.Limits,
@@ -32,7 +32,7 @@ func (a *Agent) prepare(tool string, raw []byte) ([]byte, error) {
 func (a *Agent) sessionID() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.settings.SessionID
+	return a.runID
 }
 
 func (a *Agent) set(change func(o *AgentOptions)) {
@@ -64,7 +64,7 @@ func (a *Agent) SetToolExecution(m schemas.ExecutionMode) {
 	a.set(func(o *AgentOptions) { o.ToolExecution = m })
 }
 
-// SetSessionID applies from the next model call on.
+// SetSessionID applies from the next run on.
 func (a *Agent) SetSessionID(id string) { a.set(func(o *AgentOptions) { o.SessionID = id }) }
 
 // SetMessages replaces the transcript. A run under way goes on with its own copy.

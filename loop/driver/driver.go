@@ -232,13 +232,9 @@ func (d *Driver) endSignal() {
 	d.signal, d.abort = nil, nil
 }
 
-// arm makes the signal of the run about to start, aborted when ctx is done. The function returned detaches it from ctx.
-func (d *Driver) arm(ctx context.Context) (stop func() bool) {
+// arm makes the signal of the run about to start, which is aborted when ctx is done.
+func (d *Driver) arm(ctx context.Context) {
 	d.mu.Lock()
-	d.signal, d.abort = context.WithCancelCause(context.WithoutCancel(ctx))
-	d.mu.Unlock()
-	if ctx.Err() != nil {
-		d.Abort()
-	}
-	return context.AfterFunc(ctx, d.Abort)
+	defer d.mu.Unlock()
+	d.signal, d.abort = context.WithCancelCause(ctx)
 }

@@ -77,8 +77,7 @@ func runLoop(ctx context.Context, c LoopConfig, prompts schemas.Messages) (added
 			return nil, err
 		}
 	}
-	stop := d.arm(ctx)
-	defer stop()
+	d.arm(ctx)
 	if err := d.Drive(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,3 @@
+// Package integration holds the tests and benchmarks of the whole system: what only shows when the parts are together.
+// It has no code of its own for others to use.
+package integration
