@@ -169,9 +169,9 @@ func dial(ctx context.Context, o ConnOptions, opts []nats.Option, name string) (
 
 // unreachable reports whether a server may yet come up; anything else would be answered the same the next time.
 func unreachable(err error) bool {
-	var network net.Error
+	var network *net.OpError // not net.Error, which a missing file is too
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) ||
-		errors.As(err, &network)
+		errors.As(err, &network) && network.Op != "remote error" // that one is TLS
 }
 
 // wait waits for d and reports true, or false as soon as ctx ends.

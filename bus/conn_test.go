@@ -1,0 +1,224 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// logBuffer collects log lines from several goroutines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func TestConnectWithoutAServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	addr := freePort(t)
+	_, err := bus.Connect(ctx, bus.ConnOptions{URL: "nats://ann:s3cret@" + addr + ", nats://t0ken@" + addr})
+	if err == nil || !strings.Contains(err.Error(), addr) {
+		t.Errorf("error %v does not say where", err)
+	}
+	if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "t0ken") || strings.Contains(err.Error(), "ann") {
+		t.Errorf("error %v holds credentials", err)
+	}
+}
+
+func TestConnectWaitsForTheServer(t *testing.T) {
+	addr := freePort(t)
+	type result struct {
+		c   *bus.Conn
+		err error
+	}
+	connected := make(chan result)
+	go func() {
+		c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://" + addr})
+		connected <- result{c, err}
+	}()
+	s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	r := <-connected
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	r.c.Close()
+	r.c.Close()
+}
+
+func TestConnectRefusesBadOptions(t *testing.T) {
+	s := startServer(t)
+	notASeed := filepath.Join(t.TempDir(), "seed")
+	if err := os.WriteFile(notASeed, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]bus.ConnOptions{
+		"no server":                    {},
+		"two servers":                  {URL: s.ClientURL(), Server: s},
+		"a malformed URL":              {URL: "nats://ann:s3cret/x@host:1"},
+		"two kinds of credentials":     {Server: s, User: "ann", Password: "s3cret", Token: "s3cret"},
+		"a seed file that is none":     {Server: s, NKeySeedFile: notASeed},
+		"a creds file that is missing": {Server: s, CredsFile: "missing"},
+		"a CA that is missing":         {URL: s.ClientURL(), CAFile: "missing"},
+		"a key without a certificate":  {URL: s.ClientURL(), KeyFile: "missing"},
+		"a prefix with a wildcard":     {Server: s, Prefix: "a.*"},
+		"an inbox prefix":              {Server: s, InboxPrefix: "a.>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := bus.Connect(deadline(t), o)
+			if err == nil {
+				c.Close()
+				t.Fatal("connected")
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("error %v holds credentials", err)
+			}
+		})
+	}
+}
+
+// lockedServer is a server that wants credentials.
+func lockedServer(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
+		Username: "ann", Password: "s3cret",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("nats-server is not ready")
+	}
+	return s
+}
+
+func TestConnectWithCredentials(t *testing.T) {
+	s := lockedServer(t)
+	var log logBuffer
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{
+		URL: s.ClientURL(), User: "ann", Password: "s3cret", Logger: log.logger(), InboxPrefix: "_INBOX_ann",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !strings.HasPrefix(c.NATS().NewInbox(), "_INBOX_ann.") {
+		t.Errorf("inbox %s", c.NATS().NewInbox())
+	}
+	start := time.Now()
+	_, err = bus.Connect(deadline(t), bus.ConnOptions{URL: strings.Replace(s.ClientURL(), "//", "//ann:wr0ng@", 1)})
+	if err == nil || strings.Contains(err.Error(), "wr0ng") || !strings.Contains(strings.ToLower(err.Error()), "authorization") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	if time.Since(start) > 10*time.Second {
+		t.Error("a refusal was tried again")
+	}
+}
+
+// The connection of the log must not store later what it has reported as failed; both come back by themselves.
+func TestConnSurvivesTheServer(t *testing.T) {
+	dir, addr := t.TempDir(), freePort(t)
+	start := func() *bus.Server {
+		s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+	s := start()
+	var log logBuffer
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://ann:s3cret@" + addr, Name: "test", Logger: log.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := bus.Setup(deadline(t), c, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	eventually(t, "both connections are down", func() bool {
+		return !c.NATS().IsConnected() && !c.Events().Conn().IsConnected()
+	})
+	if c.Connected() {
+		t.Error("connected to nothing")
+	}
+	for range 20 {
+		if _, err := c.Events().Publish(deadline(t), c.Subjects().Event("s1"), nil); err == nil {
+			t.Fatal("an append without a server succeeded")
+		}
+	}
+	start()
+	eventually(t, "both connections are back", c.Connected)
+	stream, err := c.Events().Stream(deadline(t), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.LastSeq; n != 0 {
+		t.Errorf("%d appends that had failed were stored afterwards", n)
+	}
+	if _, err := c.Events().Publish(deadline(t), c.Subjects().Event("s1"), nil); err != nil {
+		t.Error(err)
+	}
+	text := log.String()
+	for _, line := range []string{
+		`connection to nats lost" connection=test `, `connection to nats lost" connection=test/events`,
+		`connection to nats is back" connection=test `, `connection to nats is back" connection=test/events`,
+	} {
+		if n := strings.Count(text, line); n != 1 {
+			t.Errorf("logged %d times: %s\n%s", n, line, text)
+		}
+	}
+	if strings.Contains(text, "s3cret") {
+		t.Errorf("the log holds credentials:\n%s", text)
+	}
+}
+
+func TestConnUsesThePrefix(t *testing.T) {
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{Server: startServer(t), Prefix: "acme.agents"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if got := c.Subjects().Event("s1"); got != "acme.agents.evt.s1" {
+		t.Errorf("subject %s", got)
+	}
+	if _, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "x", Prefix: "a b"}); !errors.Is(err, schemas.ErrSubject) {
+		t.Errorf("prefix with a space: %v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package bus_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+)
+
+func TestServerKeepsItsStoreOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	first, err := bus.StartServer(bus.ServerOptions{StoreDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: first.ClientURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Setup(deadline(t), c, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ack, err := c.Events().Publish(deadline(t), c.Subjects().Event("s1"), []byte("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	first.Shutdown()
+	first.Shutdown()
+
+	second := connect(t, startServerIn(t, dir))
+	if err := bus.Setup(deadline(t), second, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := second.JetStream().Stream(deadline(t), ack.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.GetMsg(deadline(t), ack.Sequence); err != nil || string(m.Data) != "hello" {
+		t.Errorf("read back %v, %v", m, err)
+	}
+}
+
+func TestServerRefuses(t *testing.T) {
+	running := startServer(t)
+	used, err := url.Parse(running.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	usedDir := t.TempDir()
+	startServerIn(t, usedDir)
+	tests := []struct {
+		name string
+		opts bus.ServerOptions
+		want string
+	}{
+		{"a port in use", bus.ServerOptions{Listen: used.Host}, "address already in use"},
+		{"a store in use", bus.ServerOptions{StoreDir: usedDir}, "in use by another server"},
+		{"no store", bus.ServerOptions{StoreDir: "-"}, "no store directory"},
+		{"a store that is a file", bus.ServerOptions{StoreDir: "server_test.go"}, "store directory"},
+		{"an address without a port", bus.ServerOptions{Listen: "127.0.0.1"}, "not host:port"},
+		{"a port that is none", bus.ServerOptions{Listen: "127.0.0.1:http"}, "is no port"},
+		{"an address of another machine", bus.ServerOptions{Listen: "192.0.2.1:4222"}, "192.0.2.1:4222"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			switch tt.opts.StoreDir {
+			case "":
+				tt.opts.StoreDir = t.TempDir()
+			case "-":
+				tt.opts.StoreDir = ""
+			}
+			s, err := bus.StartServer(tt.opts)
+			if err == nil {
+				s.Shutdown()
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %q, want one with %q", err, tt.want)
+			}
+			if tt.opts.StoreDir == usedDir || tt.opts.StoreDir == "" || tt.opts.StoreDir == "server_test.go" {
+				return
+			}
+			startServerIn(t, tt.opts.StoreDir) // the failed start has given everything back
+		})
+	}
+}
+
+func TestServerListensOnThisMachineUnlessTold(t *testing.T) {
+	for _, listen := range []string{"", ":0", "127.0.0.1:0", "127.0.0.1:-1"} {
+		s, err := bus.StartServer(bus.ServerOptions{Listen: listen, StoreDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(s.ClientURL())
+		if err != nil || u.Hostname() != "127.0.0.1" || u.Port() == "4222" {
+			t.Errorf("listen %q: %s", listen, s.ClientURL())
+		}
+		s.Shutdown()
+	}
+}
+
+func TestServerSaysWhenItListensToEverybody(t *testing.T) {
+	var log bytes.Buffer
+	s, err := bus.StartServer(bus.ServerOptions{
+		Listen: "0.0.0.0:0", StoreDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	if !strings.Contains(log.String(), "beyond this machine") {
+		t.Errorf("log %q", log.String())
+	}
+}
+
+func TestServerInProcessOnly(t *testing.T) {
+	var log bytes.Buffer
+	s, err := bus.StartServer(bus.ServerOptions{
+		InProcessOnly: true, StoreDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)), Name: "quiet",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	c := connect(t, s)
+	if s.ClientURL() != "" || c.NATS().ConnectedServerName() != "quiet" {
+		t.Errorf("URL %q, name %q", s.ClientURL(), c.NATS().ConnectedServerName())
+	}
+	if err := s.Ready(time.Second); err != nil {
+		t.Error(err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("a quiet start logs %q", log.String())
+	}
+}
+
+func TestServerSettingsArrive(t *testing.T) {
+	s, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir(), MaxPayload: 4096, SyncAlways: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	c := connect(t, s)
+	if n := c.NATS().MaxPayload(); n != 4096 {
+		t.Errorf("max payload %d", n)
+	}
+	if _, err := c.JetStream().CreateStream(deadline(t), jetstream.StreamConfig{Name: "S"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDurabilityIsWhatTheSettingsGive(t *testing.T) {
+	for _, tt := range []struct {
+		opts bus.ServerOptions
+		want string
+	}{
+		{bus.ServerOptions{SyncAlways: true}, "survives a crash of the process and a loss of power"},
+		{bus.ServerOptions{}, "may lose what was acknowledged in the 2m0s"},
+		{bus.ServerOptions{SyncInterval: 5 * time.Second}, "may lose what was acknowledged in the 5s"},
+	} {
+		tt.opts.StoreDir = t.TempDir()
+		s, err := bus.StartServer(tt.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Durability(); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %s", tt.opts, got)
+		}
+		s.Shutdown()
+	}
+}
+
+// freePort returns an address that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
