@@ -1,0 +1,145 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// maxHeld bounds the updates kept because they came before the event they belong to. Losing one costs nothing but that
+// its message is shown whole at its end.
+const maxHeld = 256
+
+// liveReply is the reply that is being streamed. What has been printed of it is a prefix of what it will be in the end;
+// where it turns out not to be, it is printed again.
+type liveReply struct {
+	id      string // of the message, "" if none is open
+	seq     uint64 // of its message_start
+	heading string
+	updates uint64 // seen so far, without a gap
+	content []schemas.Content
+	printed string
+	midLine bool // the last thing printed is of this reply, and its line may go on
+	over    bool // no more of it is shown before its end: an update is missing, or something else was printed
+
+	held []schemas.Update // for events to come
+	last uint64           // sequence of the newest message_start
+}
+
+// begin opens a reply. Other messages come whole at once.
+func (t *transcript) begin(e schemas.Event, d *schemas.MessageStart) error {
+	l := &t.live
+	l.last = e.Seq
+	if d.Role != schemas.RoleAssistant {
+		return nil
+	}
+	held := l.held
+	*l = liveReply{id: d.MessageID, seq: e.Seq, heading: t.replyHeading(e.Seq, d), last: e.Seq}
+	for _, u := range held {
+		if err := t.update(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// update shows more of the reply that is being streamed.
+func (t *transcript) update(u schemas.Update) error {
+	l := &t.live
+	if u.Event > l.last {
+		if len(l.held) == maxHeld {
+			l.held = slices.Delete(l.held, 0, 1)
+		}
+		l.held = append(l.held, u)
+		return nil
+	}
+	d, ok := u.Data.(*schemas.MessageUpdate)
+	if !ok || l.id == "" || u.Event != l.seq || l.over {
+		return nil
+	}
+	if u.N != l.updates+1 {
+		l.over = true
+		return nil
+	}
+	l.updates = u.N
+	for _, e := range d.AssistantMessageEvents {
+		l.add(e)
+	}
+	return t.grow()
+}
+
+// add takes in a piece of the reply.
+func (l *liveReply) add(e schemas.StreamEvent) {
+	for e.ContentIndex >= len(l.content) && e.ContentIndex < len(l.content)+16 {
+		l.content = append(l.content, nil)
+	}
+	if e.ContentIndex < 0 || e.ContentIndex >= len(l.content) {
+		return
+	}
+	block := &l.content[e.ContentIndex]
+	switch e.Type {
+	case schemas.StreamTextDelta:
+		old, _ := (*block).(schemas.Text)
+		*block = schemas.Text{Text: old.Text + e.Delta}
+	case schemas.StreamThinkingDelta:
+		old, _ := (*block).(schemas.Thinking)
+		*block = schemas.Thinking{Thinking: old.Thinking + e.Delta}
+	case schemas.StreamToolCallEnd:
+		*block = *e.ToolCall
+	}
+}
+
+// grow prints what is new of the open reply.
+func (t *transcript) grow() error {
+	l := &t.live
+	known := len(l.content)
+	if i := slices.Index(l.content, nil); i >= 0 {
+		known = i // what follows is not known to be next
+	}
+	if known == 0 {
+		return nil
+	}
+	whole := l.heading + t.contents(l.content[:known-1])
+	switch c := l.content[known-1].(type) {
+	case schemas.Text:
+		whole += textBlock(strings.TrimRight(c.Text, "\r\n"))
+	case schemas.Thinking:
+		whole += t.thinkingBlock(strings.TrimRight(c.Thinking, "\r\n"))
+	default:
+		whole += t.content(c)
+	}
+	more, ok := strings.CutPrefix(whole, l.printed)
+	if !ok {
+		l.over = true
+		return nil
+	}
+	l.printed, l.midLine = whole, true
+	return t.write(more)
+}
+
+// end prints a message, or what is missing of it.
+func (t *transcript) end(id, block string) error {
+	l := &t.live
+	if l.id != id || id == "" {
+		return t.print(block)
+	}
+	more, ok := strings.CutPrefix(block, l.printed)
+	if ok && l.midLine {
+		l.midLine = false
+		block = more
+	}
+	err := t.print(block)
+	*l = liveReply{held: l.held, last: l.last}
+	return err
+}
+
+// interrupt ends the line of the open reply, because something else is to be printed. The reply is then printed whole
+// at its end.
+func (t *transcript) interrupt() error {
+	if !t.live.midLine {
+		return nil
+	}
+	t.live.midLine, t.live.over = false, true
+	return t.w.WriteByte('\n')
+}

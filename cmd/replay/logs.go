@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// connectTimeout bounds how long to try to reach the server.
+const connectTimeout = 5 * time.Second
+
+// logs is where the sessions' logs are read from.
+type logs struct {
+	server *bus.Server // of --store
+	conn   *bus.Conn
+	store  *eventstore.Store
+}
+
+// openLogs connects to the server, or starts one on the store that nobody but this process can reach. Neither creates
+// anything. The caller has to close it.
+func openLogs(ctx context.Context, o options, log *slog.Logger) (*logs, error) {
+	l := new(logs)
+	if err := l.open(ctx, o, log); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error) {
+	where := bus.ConnOptions{URL: o.nats, CredsFile: o.creds, Name: "replay", Prefix: o.prefix, Logger: log}
+	if o.store != "" {
+		if l.server, err = openStore(o.store, log); err != nil {
+			return err
+		}
+		where.URL, where.CredsFile, where.Server = "", "", l.server
+	}
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if l.conn, err = bus.Connect(connecting, where); err != nil {
+		return err
+	}
+	if err := l.checkStream(connecting); err != nil {
+		return err
+	}
+	l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{Subjects: l.conn.Subjects(), Logger: log})
+	return err
+}
+
+// openStore starts a server on a store that is there: the server itself would make a new one.
+func openStore(dir string, log *slog.Logger) (*bus.Server, error) {
+	stream := filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", schemas.StreamEvents)
+	if _, err := os.Stat(stream); err != nil {
+		return nil, fmt.Errorf("%s is no store with logs of sessions: %w", dir, err)
+	}
+	s, err := bus.StartServer(bus.ServerOptions{StoreDir: dir, InProcessOnly: true, Name: "replay", Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("%w (if a runner has it, read from the runner's server with --nats)", err)
+	}
+	return s, nil
+}
+
+// checkStream says in plain words what is wrong where there are no logs to be found.
+func (l *logs) checkStream(ctx context.Context) error {
+	stream, err := l.conn.JetStream().Stream(ctx, schemas.StreamEvents)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("there is no stream %s: no runner has ever used this server or account", schemas.StreamEvents)
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("the server keeps no streams for this account: %w", err)
+	case err != nil:
+		return fmt.Errorf("look up stream %s: %w", schemas.StreamEvents, err)
+	}
+	want, have := l.conn.Subjects().Event("*"), stream.CachedInfo().Config.Subjects
+	if !slices.Contains(have, want) {
+		return fmt.Errorf("stream %s holds %v and not %s: another --prefix is needed", schemas.StreamEvents, have, want)
+	}
+	return nil
+}
+
+func (l *logs) close() {
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	if l.server != nil {
+		l.server.Shutdown()
+	}
+}
+
+// sessions returns what is known of every session, by name.
+func (l *logs) sessions(ctx context.Context) ([]eventstore.SessionInfo, error) {
+	var all []eventstore.SessionInfo
+	for info, err := range l.store.Sessions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}

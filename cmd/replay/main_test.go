@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a server with logs on it.
+type world struct {
+	t      *testing.T
+	dir    string
+	server *bus.Server
+	conn   *bus.Conn
+	store  *eventstore.Store
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	w.start()
+	if err := bus.Setup(w.ctx(), w.conn, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	if w.server, err = bus.StartServer(bus.ServerOptions{StoreDir: w.dir}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(w.server.Shutdown)
+	if w.conn, err = bus.Connect(w.ctx(), bus.ConnOptions{Server: w.server, Name: w.t.Name()}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(w.conn.Close)
+	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// stop ends the server, so that its store is free.
+func (w *world) stop() {
+	w.conn.Close()
+	w.server.Shutdown()
+}
+
+func (w *world) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+func (w *world) open(session string) *eventstore.Log {
+	w.t.Helper()
+	log, err := w.store.Open(w.ctx(), session)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(log.Close)
+	return log
+}
+
+// result is what one invocation came to.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func invoke(t *testing.T, env map[string]string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var stdout, stderr strings.Builder
+	code := run(ctx, args, func(k string) string { return env[k] }, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// replay invokes on the world's server.
+func (w *world) replay(args ...string) result {
+	w.t.Helper()
+	return invoke(w.t, map[string]string{"LOOPBUS_NATS": w.server.ClientURL()}, args...)
+}
+
+// begun is when the logs of the tests begin.
+var begun = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+
+// writer appends events as a runner would, one second apart.
+type writer struct {
+	w     *world
+	log   *eventstore.Log
+	event schemas.Event // the one before
+}
+
+func (w *world) writer(session string) *writer {
+	return &writer{w: w, log: w.open(session), event: schemas.Event{
+		Session: session, Source: "/loopbus/runner/r1", RunID: "r1", TurnID: "t2", Time: begun,
+	}}
+}
+
+func (wr *writer) append(all ...schemas.EventData) {
+	wr.w.t.Helper()
+	for _, data := range all {
+		wr.event.Seq++
+		wr.event.Time = wr.event.Time.Add(time.Second)
+		wr.event.Data = data
+		if err := wr.log.Append(wr.w.ctx(), wr.event); err != nil {
+			wr.w.t.Fatal(err)
+		}
+	}
+	if err := wr.log.Flush(wr.w.ctx()); err != nil {
+		wr.w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// shownLines is how many lines of a tool's result show prints without --full.
+const shownLines = 20
+
+func showFlags(set *config.Set, o *options) {
+	jsonFlag(set, o)
+	atFlag(set, o)
+	set.Bool(&o.events, "events", false, "also the service's events, a line each")
+	set.Bool(&o.full, "full", false, "everything of results and arguments")
+	set.Int(&o.lines, "lines", shownLines, "`lines` shown of a tool's result, 0 for all")
+	set.Bool(&o.follow, "follow", false, "go on live until interrupted")
+}
+
+// runShow prints a transcript, or with --json the events themselves.
+func runShow(ctx context.Context, a *app) error {
+	show := a.printEvent
+	t := newTranscript(a)
+	if !a.o.json {
+		show = t.event
+	}
+	if a.o.follow {
+		return a.follow(ctx, t, show)
+	}
+	for e, err := range a.events(ctx, a.o.sessions[0], a.o.at) {
+		if err == nil {
+			err = show(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.o.json {
+		return nil
+	}
+	return t.close()
+}
+
+func newTranscript(a *app) *transcript {
+	t := &transcript{w: a.out, style: a.style, events: a.o.events, lines: a.o.lines, cut: maxLine,
+		started: make(map[string]schemas.Event), ended: make(map[string]*schemas.ToolExecutionEnd)}
+	if a.o.full {
+		t.lines, t.cut = 0, 0
+	}
+	return t
+}

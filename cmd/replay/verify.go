@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// verdict is what verify prints of a session.
+type verdict struct {
+	Session  string `json:"session"`
+	OK       bool   `json:"ok"`
+	Events   uint64 `json:"events"` // found good, from the first on
+	Blobs    int    `json:"blobs,omitempty"`
+	Snapshot uint64 `json:"snapshot,omitempty"` // sequence of the one that was checked
+	Event    uint64 `json:"event,omitempty"`    // the first bad one
+	Problem  string `json:"problem,omitempty"`
+}
+
+// runVerify goes through all the sessions, whatever is wrong with some.
+func runVerify(ctx context.Context, a *app) error {
+	sessions := a.o.sessions
+	if len(sessions) == 0 {
+		all, err := a.sessions(ctx)
+		if err != nil {
+			return err
+		}
+		for _, info := range all {
+			sessions = append(sessions, info.Session)
+		}
+	}
+	var bad int
+	for _, session := range sessions {
+		v := a.verify(ctx, session)
+		if ctx.Err() != nil {
+			return fmt.Errorf("verify session %s: %w", session, context.Cause(ctx))
+		}
+		if !v.OK {
+			bad++
+		}
+		if err := a.printVerdict(v); err != nil {
+			return err
+		}
+	}
+	if !a.o.json {
+		fmt.Fprintf(a.out, "%d sessions, %s\n", len(sessions), a.style.problem(bad > 0, fmt.Sprintf("%d bad", bad)))
+	}
+	if bad > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func (a *app) verify(ctx context.Context, session string) verdict {
+	report, err := a.store.Verify(ctx, session, eventstore.VerifyOptions{
+		Version: loop.FoldVersion,
+		Refold:  func(events iter.Seq[schemas.Event]) ([]byte, error) { return refold(session, events) },
+	})
+	v := verdict{Session: session, OK: err == nil && report.OK() && report.Events > 0, Events: report.Events,
+		Blobs: report.Blobs, Snapshot: report.Snapshot}
+	switch {
+	case err != nil:
+		v.Problem = err.Error()
+	case !report.OK():
+		v.Event, v.Problem = report.Bad.Seq, report.Bad.Error()
+	case report.Events == 0:
+		v.Problem = "no log"
+	}
+	return v
+}
+
+func (a *app) printVerdict(v verdict) error {
+	defer a.out.Flush() // a long log takes a while: say at once what is known
+	if a.o.json {
+		return json.NewEncoder(a.jsonOut()).Encode(v)
+	}
+	fmt.Fprintf(a.out, "%s: ", v.Session)
+	if !v.OK {
+		_, err := fmt.Fprintf(a.out, "%s: %s\n", a.style.problem(true, "BAD"), oneLine(v.Problem, maxLine))
+		return err
+	}
+	fmt.Fprintf(a.out, "ok, %d events", v.Events)
+	if v.Blobs > 0 {
+		fmt.Fprintf(a.out, ", %d payloads in the object store", v.Blobs)
+	}
+	if v.Snapshot > 0 {
+		fmt.Fprintf(a.out, ", snapshot at %d", v.Snapshot)
+	}
+	return a.out.WriteByte('\n')
+}
