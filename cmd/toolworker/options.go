@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,11 @@ func (o *options) check() error {
 	}
 	if len(o.tools) == 0 {
 		bad("--tools: none named, there are %s", strings.Join(toolserve.Names(), ", "))
+	}
+	for i, name := range o.tools {
+		if slices.Contains(o.tools[:i], name) {
+			bad("--tools: %q is named twice", name)
+		}
 	}
 	if err := toolserve.CheckNames(o.tools); err != nil {
 		errs = append(errs, err)

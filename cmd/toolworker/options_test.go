@@ -8,9 +8,9 @@ import (
 )
 
 func TestOptionsAreCheckedBeforeAnythingStarts(t *testing.T) {
-	_, err := parse([]string{"--nats=", "--prefix", "a..b", "--id", "a.b", "--tools", "read,fly", "--root", "/no/such", "--concurrency", "0",
+	_, err := parse([]string{"--nats=", "--prefix", "a..b", "--id", "a.b", "--tools", "read,fly,read", "--root", "/no/such", "--concurrency", "0",
 		"--stop-timeout", "0s", "--log-level", "loud"}, func(string) string { return "" }, io.Discard)
-	for _, want := range []string{"--nats: ", "--prefix: ", "--id: ", "--tools: no tool \"fly\"", "--root: \"/no/such\"", "--concurrency: ",
+	for _, want := range []string{"--nats: ", "--prefix: ", "--id: ", "--tools: no tool \"fly\"", "--tools: \"read\" is named twice", "--root: \"/no/such\"", "--concurrency: ",
 		"--stop-timeout: ", "--log-level: \"loud\""} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// deadline is for one step of a test on a busy machine.
+const deadline = 20 * time.Second
+
+// A rig is a bus of its own with a client that asks for calls and sees the answers.
+type rig struct {
+	t       *testing.T
+	server  *bus.Server
+	conn    *bus.Conn
+	results chan *nats.Msg
+	updates chan *nats.Msg
+	taps    []*nats.Subscription
+	seq     uint64
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	server, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	r := &rig{t: t, server: server, results: make(chan *nats.Msg, 256), updates: make(chan *nats.Msg, 1024)}
+	r.conn = r.connect()
+	if err := bus.Setup(r.ctx(), r.conn, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for subject, c := range map[string]chan *nats.Msg{
+		"agent.cmd.*.tool_result": r.results, "agent.live.*.update": r.updates,
+	} {
+		sub, err := r.conn.NATS().ChanSubscribe(subject, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.taps = append(r.taps, sub)
+	}
+	return r
+}
+
+func (r *rig) connect() *bus.Conn {
+	r.t.Helper()
+	conn, err := bus.Connect(r.ctx(), bus.ConnOptions{Server: r.server})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(conn.Close)
+	return conn
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// A running worker. stop drains it and returns what Run returned.
+type running struct {
+	stop func() error
+	done <-chan struct{}
+}
+
+// serve runs a worker on a connection of its own until the test ends.
+func (r *rig) serve(concurrency int, o worker.Options) *running {
+	r.t.Helper()
+	conn := r.connect()
+	o.NC, o.JS, o.Subjects, o.Raw = conn.NATS(), conn.JetStream(), conn.Subjects(), bus.RawMessage
+	if o.ID == "" {
+		o.ID = "w1"
+	}
+	o.Subscriber = func(tool string) (message.Subscriber, error) {
+		return bus.NewSubscriber(conn, bus.SubscriberOptions{
+			Stream: schemas.StreamTools, Concurrency: concurrency, CloseTimeout: deadline,
+			Consumer: func(string) jetstream.ConsumerConfig {
+				return worker.Consumer(conn.Subjects(), tool, 300*time.Millisecond)
+			},
+		})
+	}
+	w, err := worker.New(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = w.Run(ctx)
+	}()
+	run := &running{done: done, stop: func() error {
+		cancel()
+		<-done
+		return err
+	}}
+	r.t.Cleanup(func() {
+		if err := run.stop(); err != nil {
+			r.t.Errorf("worker %s: %v", o.ID, err)
+		}
+	})
+	for _, tool := range o.Tools {
+		r.eventually("announcement of "+tool.Name, func() bool { return r.announcement(tool.Name, o.ID) != nil })
+	}
+	return run
+}
+
+func (r *rig) announcement(tool, id string) jetstream.KeyValueEntry {
+	r.t.Helper()
+	kv, err := r.conn.JetStream().KeyValue(r.ctx(), schemas.BucketTools)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	entry, err := kv.Get(r.ctx(), schemas.AnnouncementKey(tool, id))
+	if err != nil {
+		return nil
+	}
+	return entry
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(deadline)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			r.t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// request makes the next call of session s1.
+func (r *rig) request(tool, args string) schemas.ToolRequest {
+	r.seq += 2
+	return schemas.ToolRequest{
+		Session: "s1", RunID: "r1", TurnID: "t1", Call: schemas.NewCallKey(r.seq), ToolCallID: fmt.Sprintf("toolu_%d", r.seq),
+		ToolName: tool, Arguments: json.RawMessage(args), StartSeq: r.seq,
+	}
+}
+
+func (r *rig) dispatch(req schemas.ToolRequest) schemas.ToolRequest {
+	r.t.Helper()
+	if err := bus.NewDispatcher(r.conn).Dispatch(r.ctx(), req, false); err != nil {
+		r.t.Fatal(err)
+	}
+	return req
+}
+
+func (r *rig) call(tool, args string) schemas.ToolRequest {
+	r.t.Helper()
+	return r.dispatch(r.request(tool, args))
+}
+
+// answer is the next result, held against its schema.
+func (r *rig) answer() (schemas.ToolResponse, *nats.Msg) {
+	r.t.Helper()
+	msg := within(r.t, r.results)
+	id, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
+	if err != nil {
+		r.t.Fatalf("result %s: %v", msg.Data, err)
+	}
+	response := *data.(*schemas.ToolResponse)
+	if want := "result/" + string(response.Call); id != want {
+		r.t.Errorf("command id %q, want %q", id, want)
+	}
+	return response, msg
+}
+
+func (r *rig) wantText(want string, isError bool) schemas.ToolResponse {
+	r.t.Helper()
+	got, _ := r.answer()
+	if text := got.Result.Content.JoinText(); text != want || got.IsError != isError {
+		r.t.Errorf("call %s: error %v, text %q, want %v, %q", got.Call, got.IsError, text, isError, want)
+	}
+	return got
+}
+
+// waiting is how many calls have not been acknowledged.
+func (r *rig) waiting() uint64 {
+	r.t.Helper()
+	stream, err := r.conn.JetStream().Stream(r.ctx(), schemas.StreamTools)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return stream.CachedInfo().State.Msgs
+}
+
+func (r *rig) settled() {
+	r.t.Helper()
+	r.eventually("every call is acknowledged", func() bool { return r.waiting() == 0 })
+}
+
+func within[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(deadline):
+		t.Fatal("waited too long")
+		panic("unreachable")
+	}
+}
+
+type execute = func(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error)
+
+func newTool(name string, effect schemas.Effect, do execute) tools.Tool {
+	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect}, Execute: do}
+}
+
+// echo answers with its arguments.
+func echo(_ context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	return schemas.TextResult(string(call.Arguments)), nil
+}
