@@ -28,7 +28,7 @@ type attempt func(m *matching, at int, next func(end int) bool) bool
 // matching is the state of one match.
 type matching struct {
 	text     []rune
-	captures [][2]int // of each group, from 1; {-1, -1} if it has not matched
+	captures [][2]int // of each group, from 1; empty if it has not matched, which a reference to it then matches
 	left     int      // attempts that may still be made
 	level    int
 }
@@ -37,18 +37,11 @@ type matching struct {
 func (b *backtracker) MatchString(s string) bool {
 	m := &matching{text: []rune(s), captures: make([][2]int, b.groups+1), left: maxAttempts}
 	for start := 0; start <= len(m.text) && m.left > 0; start++ {
-		m.forget(0, len(m.captures))
 		if b.root(m, start, func(int) bool { return true }) {
 			return true
 		}
 	}
 	return false
-}
-
-func (m *matching) forget(from, to int) {
-	for i := from; i < to; i++ {
-		m.captures[i] = [2]int{-1, -1}
-	}
 }
 
 // undo returns how to put the captures back as they are now.
@@ -305,9 +298,6 @@ func (p *btParser) backreference() (attempt, bool, error) {
 	}
 	return func(m *matching, at int, next func(int) bool) bool {
 		c := m.captures[index]
-		if c[0] < 0 {
-			return next(at)
-		}
 		end := at + c[1] - c[0]
 		return end <= len(m.text) && slices.Equal(m.text[at:end], m.text[c[0]:c[1]]) && next(end)
 	}, true, nil

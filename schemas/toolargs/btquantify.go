@@ -104,7 +104,7 @@ func (m *matching) repeat(atom attempt, q quantifier, n, at, from, to int, next 
 			return false
 		}
 		undo := m.undo()
-		m.forget(from, to)
+		clear(m.captures[from:to])
 		if atom(m, at, func(end int) bool {
 			return (end != at || n < q.min) && m.repeat(atom, q, n+1, end, from, to, next)
 		}) {

@@ -187,12 +187,21 @@ func TestEndlessSchemaEnds(t *testing.T) {
 		`{"$ref":"#"}`,
 		`{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}`,
 		`{"not":{"$ref":"#"}}`,
+		`{"not":{"not":{"$ref":"#"}}}`,
+		`{"if":{"$ref":"#"}}`,
 		`{"type":"object","properties":{"a":{"anyOf":[{"allOf":[{"$ref":"#"},{"$ref":"#"}]}]}},"if":{"$ref":"#"}}`,
 	} {
 		schema := compile(t, parameters)
 		if got, err := schema.Validate("f", json.RawMessage(`{"a":1}`)); err == nil {
 			t.Errorf("%s: accepted as %s", parameters, got)
 		}
+	}
+}
+
+func TestEndlessUnionMemberDoesNotFit(t *testing.T) {
+	schema := compile(t, `{"properties":{"a":{"anyOf":[{"if":{"$ref":"#"},"type":"integer"},{"type":"string"}]}},"type":"object"}`)
+	if got, err := schema.Validate("f", json.RawMessage(`{"a":"5"}`)); err != nil || string(got) != `{"a":"5"}` {
+		t.Errorf("got %s, %v", got, err)
 	}
 }
 
