@@ -15,7 +15,16 @@ import (
 )
 
 // ErrAborted is what a tool returns when its context was cancelled and it has nothing better to say.
-var ErrAborted = errors.New("Operation aborted") //nolint:staticcheck // the text is shown to models as it is
+var ErrAborted error = Failure("Operation aborted")
+
+// A Failure is an error whose text is written for a model, and shown to it as it is.
+type Failure string
+
+// Error is the text.
+func (f Failure) Error() string { return string(f) }
+
+// Failf formats a [Failure].
+func Failf(format string, args ...any) error { return Failure(fmt.Sprintf(format, args...)) }
 
 // A Tool is a definition and what carries it out.
 //

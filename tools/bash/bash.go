@@ -88,8 +88,8 @@ func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas
 	}
 	dir := s.opts.Workspace.Dir()
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return schemas.ToolResult{}, fmt.Errorf(
-			"Working directory does not exist: %s\nCannot execute bash commands.", dir) //nolint:staticcheck // shown to models as it is
+		return schemas.ToolResult{}, tools.Failf(
+			"Working directory does not exist: %s\nCannot execute bash commands.", dir)
 	}
 	if ctx.Err() != nil {
 		return schemas.ToolResult{}, interruption(ctx)
@@ -132,7 +132,7 @@ func interruption(ctx context.Context) error {
 	case errors.As(cause, &limit):
 		return &timeoutError{limit.Limit.Seconds()}
 	}
-	return errors.New("Command aborted") //nolint:staticcheck // shown to models as it is
+	return tools.Failure("Command aborted")
 }
 
 // conclude makes the result of what came out and how it ended.

@@ -87,18 +87,18 @@ func (l lister) read(dir string) ([]string, error) {
 	case errors.As(err, &outside):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("Path not found: %s", dir) //nolint:staticcheck // shown to models as it is
+		return nil, tools.Failf("Path not found: %s", dir)
 	case !info.IsDir():
-		return nil, fmt.Errorf("Not a directory: %s", dir) //nolint:staticcheck // shown to models as it is
+		return nil, tools.Failf("Not a directory: %s", dir)
 	}
 	file, err := l.workspace.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("Cannot read directory: %w", nodeerr.New(err, "scandir", dir)) //nolint:staticcheck // as above
+		return nil, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
 	}
 	defer func() { _ = file.Close() }() // nothing was written
 	names, err := file.Readdirnames(-1)
 	if err != nil {
-		return nil, fmt.Errorf("Cannot read directory: %w", nodeerr.New(err, "scandir", dir)) //nolint:staticcheck // as above
+		return nil, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
 	}
 	order(names)
 	return names, nil

@@ -4,7 +4,6 @@ package read
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -119,7 +118,7 @@ func (r reader) open(path string) (*os.File, error) {
 		return nil, nodeerr.New(err, "access", full)
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("Not a regular file: %s", full) //nolint:staticcheck // shown to models as it is
+		return nil, tools.Failf("Not a regular file: %s", full)
 	}
 	file, err := r.Workspace.Open(full)
 	if err != nil {

@@ -30,7 +30,7 @@ func (r reader) text(ctx context.Context, file *os.File, args arguments) (schema
 	}
 	total := lines.index + 1
 	if want.start >= total {
-		return schemas.ToolResult{}, fmt.Errorf("Offset %s is beyond end of file (%d lines total)", //nolint:staticcheck // shown as it is
+		return schemas.ToolResult{}, tools.Failf("Offset %s is beyond end of file (%d lines total)",
 			tools.Seconds(args.Offset), total)
 	}
 	cut := lines.head.Result()

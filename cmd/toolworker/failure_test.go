@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/worker"
+)
+
+func TestFailures(t *testing.T) {
+	r := newRig(t)
+	limited := newTool("limited", "", waits)
+	limited.TimeoutMs = 50
+	r.serve(1, worker.Options{Tools: []tools.Tool{
+		newTool("fails", "", func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			return schemas.ToolResult{}, errors.New("it is broken")
+		}),
+		newTool("panics", "", func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) { panic("boom") }),
+		newTool("waits", "", waits),
+		limited,
+	}})
+	for range 2 { // the worker survives
+		r.call("fails", `{}`)
+		r.wantText("it is broken", true)
+		r.call("panics", `{}`)
+		r.wantText("Tool panics panicked: boom", true)
+	}
+	r.call("limited", `{}`)
+	r.wantText("Tool timed out after 0.05 seconds", true)
+	req := r.request("waits", `{}`)
+	req.TimeoutMs = 60
+	r.dispatch(req)
+	r.wantText("Tool timed out after 0.06 seconds", true)
+	req = r.request("limited", `{}`)
+	req.TimeoutMs = 60_000
+	r.dispatch(req)
+	r.wantText("Tool timed out after 0.05 seconds", true)
+	r.settled()
+}
+
+func waits(ctx context.Context, _ tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	<-ctx.Done()
+	return schemas.ToolResult{}, tools.Interrupted(ctx)
+}
+
+func TestMalformedRequests(t *testing.T) {
+	r := newRig(t)
+	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}, Middleware: []message.HandlerMiddleware{
+		bus.DeadLetter(r.conn, bus.DeadLetterOptions{MaxDeliveries: 1, SessionOf: func(string) string { return "s1" }}),
+	}})
+	for name, c := range map[string]struct{ subject, payload, want string }{
+		"no JSON":         {"agent.tool.echo.s1.c7", "{", "The request of this call was malformed: "},
+		"wrong type":      {"agent.tool.echo.s1.c8", `{"session":1}`, "The request of this call was malformed: "},
+		"another session": {"agent.tool.echo.s1.c9", valid(t, r), "it is for session s1, call c2, but was sent for session s1, call c9"},
+	} {
+		if _, err := r.conn.JetStream().Publish(r.ctx(), c.subject, []byte(c.payload)); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(), c.want) {
+			t.Errorf("%s: %v %q", name, got.IsError, got.Result.Content.JoinText())
+		}
+	}
+	dead := make(chan string, 1)
+	sub, err := r.conn.NATS().Subscribe("agent.dead.>", func(m *nats.Msg) { dead <- m.Subject })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	if _, err := r.conn.JetStream().Publish(r.ctx(), "agent.tool.echo.s1.no=token", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if got := within(t, dead); got != "agent.dead.AGENT_TOOL.s1" {
+		t.Errorf("dead letter at %s", got)
+	}
+	r.settled()
+}
+
+func valid(t *testing.T, r *rig) string {
+	t.Helper()
+	raw, err := schemas.Marshal(r.request("echo", `{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/worker"
+)
+
+// lose takes the next call of a tool as a worker would that dies with it.
+func (r *rig) lose(tool string) {
+	r.t.Helper()
+	js := r.conn.JetStream()
+	consumer, err := js.CreateOrUpdateConsumer(r.ctx(), schemas.StreamTools, worker.Consumer(r.conn.Subjects(), tool, 300*time.Millisecond))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := consumer.Next(jetstream.FetchContext(r.ctx())); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestLostCalls(t *testing.T) {
+	const unknown = "The outcome of this call is unknown: the worker that ran it was lost before it answered. " +
+		"It was not run again because the tool is not safe to repeat. Check what happened before calling it again."
+	for _, c := range []struct {
+		name       string
+		tool, asks schemas.Effect
+		again      bool
+	}{
+		{"unsafe by default", "", "", false},
+		{"unsafe", schemas.EffectUnsafe, schemas.EffectUnsafe, false},
+		{"unsafe tool, whatever is asked", schemas.EffectUnsafe, schemas.EffectReadOnly, false},
+		{"the asker knows better", schemas.EffectReadOnly, schemas.EffectUnsafe, false},
+		{"read-only", schemas.EffectReadOnly, schemas.EffectReadOnly, true},
+		{"idempotent", schemas.EffectIdempotent, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			req := r.request("echo", `{}`)
+			req.Effect = c.asks
+			r.dispatch(req)
+			r.lose("echo")
+			var runs atomic.Int32
+			r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", c.tool,
+				func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+					runs.Add(1)
+					return schemas.TextResult("ran"), nil
+				})}})
+			if c.again {
+				r.wantText("ran", false)
+			} else {
+				r.wantText(unknown, true)
+			}
+			r.settled()
+			if got := runs.Load() == 1; got != c.again {
+				t.Errorf("ran %d times", runs.Load())
+			}
+		})
+	}
+}
+
+// A call that takes longer than its acknowledgement may wait is not given to another worker.
+func TestLongCallsAreKept(t *testing.T) {
+	r, g := newRig(t), newGate()
+	tool := newTool("gate", schemas.EffectReadOnly, g.execute)
+	r.serve(1, worker.Options{ID: "w1", Tools: []tools.Tool{tool}})
+	r.serve(1, worker.Options{ID: "w2", Tools: []tools.Tool{tool}})
+	r.call("gate", `{}`)
+	within(t, g.begun)
+	select {
+	case <-g.begun:
+		t.Error("the call was executed twice")
+	case <-time.After(time.Second): // three times the wait
+	}
+	g.pass <- struct{}{}
+	r.wantText("passed", false)
+	r.settled()
+}
