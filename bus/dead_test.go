@@ -98,24 +98,16 @@ func TestMessageStaysIfItsLetterCannotBeStored(t *testing.T) {
 	c := connect(t, startServer(t))
 	q := newQueue(t, c)
 	sub := q.subscriber(t, bus.SubscriberOptions{NackDelay: func(uint64) time.Duration { return 0 }}, 10*time.Second)
-	handled := make(chan struct{})
-	done := false
-	runRouter(t, sub, func(*message.Message) error {
-		handled <- struct{}{}
-		if done {
-			return nil
-		}
-		return errors.New("no")
-	}, bus.DeadLetter(c, bus.DeadLetterOptions{MaxDeliveries: 2, SessionOf: func(string) string { return "s1" }}))
+	verdict := make(chan error)
+	runRouter(t, sub, func(*message.Message) error { return <-verdict }, bus.DeadLetter(c, bus.DeadLetterOptions{MaxDeliveries: 2, SessionOf: func(string) string { return "s1" }}))
 	q.publish(t, "a")
 	for range 4 { // twice more than allowed
-		<-handled
+		verdict <- errors.New("no")
 	}
 	if q.isEmpty(t) {
 		t.Error("the message is lost")
 	}
-	done = true
-	<-handled
+	verdict <- nil
 	eventually(t, "handled in the end", func() bool { return q.isEmpty(t) })
 }
 

@@ -14,8 +14,8 @@ import (
 type streamSpec struct {
 	want  jetstream.StreamConfig // what a new one is made of
 	given jetstream.StreamConfig // limits the caller asked for: they change an existing one; zero leaves it as it is
-	// anyTransform accepts the transform an existing stream has, because the caller did not ask for a number of partitions.
-	anyTransform bool
+	// anyPartitions accepts the number of partitions an existing stream has, because the caller did not ask for one.
+	anyPartitions bool
 	// create makes the stream in another way than by its configuration.
 	create func(context.Context, jetstream.JetStream) error
 }
@@ -43,9 +43,7 @@ func (s streamSpec) compatible(have jetstream.StreamConfig) error {
 		{"sealed", have.Sealed, false, hintRecreate},
 		{"persist mode", have.PersistMode, s.want.PersistMode, hintRecreate},
 		{"subjects", subjectSet(have.Subjects), subjectSet(s.want.Subjects), hintPrefix},
-	}
-	if !s.anyTransform {
-		settings = append(settings, setting{"subject transform", transform(have), transform(s.want), hintParts})
+		{"subject transform", transform(have), s.wantTransform(have), hintParts},
 	}
 	if have.RePublish != nil {
 		settings = append(settings, setting{"republish", republish(have), republish(s.want), hintPrefix})
@@ -78,6 +76,9 @@ func (s streamSpec) merge(have jetstream.StreamConfig) (next jetstream.StreamCon
 	set(&next.MaxBytes, s.given.MaxBytes)
 	set(&next.MaxAge, s.given.MaxAge)
 	set(&next.Duplicates, s.given.Duplicates)
+	if next.MaxAge > 0 {
+		next.Duplicates = min(next.Duplicates, next.MaxAge) // the server wants it so
+	}
 	return next, !reflect.DeepEqual(have, next)
 }
 
@@ -124,6 +125,15 @@ func transform(c jetstream.StreamConfig) string {
 		return "none"
 	}
 	return c.SubjectTransform.Source + " -> " + c.SubjectTransform.Destination
+}
+
+// wantTransform is the transform as it should be, with the number of partitions of the existing one if any will do.
+func (s streamSpec) wantTransform(have jetstream.StreamConfig) string {
+	want := transform(s.want)
+	if number := partitionRE.FindString(transform(have)); s.anyPartitions && number != "" {
+		want = partitionRE.ReplaceAllString(want, number)
+	}
+	return want
 }
 
 func republish(c jetstream.StreamConfig) string {

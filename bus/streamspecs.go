@@ -48,7 +48,7 @@ func commandSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamS
 		Source:      p + ".cmd.*.*",
 		Destination: fmt.Sprintf("%s.cmd.{{partition(%d,1)}}.{{wildcard(1)}}.{{wildcard(2)}}", p, or(o.Partitions, DefaultPartitions)),
 	}
-	return streamSpec{want: c, given: base, anyTransform: o.Partitions == 0}
+	return streamSpec{want: c, given: base, anyPartitions: o.Partitions == 0}
 }
 
 // eventSpec denies the deletion of single messages, so that nothing can be cut out of a log. Purging stays allowed: it
@@ -100,7 +100,7 @@ func toolSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec
 }
 
 func deadSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
-	base.MaxAge, base.MaxBytes = o.DeadMaxAge, o.DeadMaxBytes
+	base.MaxAge, base.MaxBytes, base.MaxMsgSize = o.DeadMaxAge, o.DeadMaxBytes, 0 // a letter is larger than its message
 	c := base
 	c.Name = schemas.StreamDead
 	c.Description = "what could not be processed, with the reason"

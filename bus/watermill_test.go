@@ -318,3 +318,38 @@ func TestSubscriberNeedsADurableConsumer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSubscriberSurvivesTheServer(t *testing.T) {
+	dir, addr := t.TempDir(), freePort(t)
+	start := func() *bus.Server {
+		s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+	s := start()
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://" + addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	q := newQueue(t, c)
+	messages := q.subscribe(t, q.subscriber(t, bus.SubscriberOptions{Concurrency: 2, ConfirmAck: true}, 2*time.Second))
+	q.publish(t, "a")
+	held := receive(t, messages)
+	s.Shutdown()
+	eventually(t, "the connection is down", func() bool { return !c.Connected() })
+	start()
+	eventually(t, "the connection is back", c.Connected)
+	held.Ack()
+	q.publish(t, "b")
+	seen := make(map[string]bool)
+	for !seen["b"] { // a may come again: its acknowledgement may have met the restart
+		m := receive(t, messages)
+		m.Ack()
+		seen[m.UUID] = true
+	}
+	eventually(t, "all done", func() bool { return q.isEmpty(t) })
+}
