@@ -26,7 +26,9 @@ func (c *tickingClock) Now() time.Time {
 	return c.now
 }
 
-func (c *tickingClock) AfterFunc(time.Duration, func()) func() bool { return func() bool { return true } }
+func (c *tickingClock) AfterFunc(time.Duration, func()) func() bool {
+	return func() bool { return true }
+}
 
 // replies is a model that gives one reply after the other.
 type replies []*schemas.AssistantMessage
@@ -69,14 +71,18 @@ func (w *world) agentSession() {
 			return schemas.TextResult(hostile + "\n" + strings.Join(lines, "\n") + "\n"), nil
 		},
 	}
+	log := w.open("agent")
 	agent := driver.NewAgent(driver.AgentOptions{
 		SystemPrompt: "You are helpful.", Model: schemas.ModelRef{API: "test", Provider: "acme", ID: "m1"},
-		Tools: []driver.Tool{tool}, Stream: model, Log: w.open("agent"), Clock: &tickingClock{now: begun},
+		Tools: []driver.Tool{tool}, Stream: model, Log: log, Clock: &tickingClock{now: begun},
 	})
 	for _, prompt := range []string{"list the files", "again"} {
 		if err := agent.Prompt(w.ctx(), prompt); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+	if err := log.Flush(w.ctx()); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

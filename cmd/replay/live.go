@@ -79,6 +79,10 @@ func (l *liveReply) add(e schemas.StreamEvent) {
 	}
 	block := &l.content[e.ContentIndex]
 	switch e.Type {
+	case schemas.StreamTextStart:
+		*block = schemas.Text{}
+	case schemas.StreamThinkingStart:
+		*block = schemas.Thinking{}
 	case schemas.StreamTextDelta:
 		old, _ := (*block).(schemas.Text)
 		*block = schemas.Text{Text: old.Text + e.Delta}

@@ -75,10 +75,11 @@ func textBlock(text string) string {
 }
 
 func (t *transcript) thinkingBlock(text string) string {
+	text = strings.TrimRight(visible(text), "\n")
 	if text == "" {
 		return ""
 	}
-	return "    " + t.style.dim("thinking:") + "\n" + indent(strings.TrimRight(visible(text), "\n"), 6)
+	return "    " + t.style.dim("thinking:") + "\n" + indent(text, 6)
 }
 
 func closed(block string) string {

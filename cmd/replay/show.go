@@ -45,7 +45,7 @@ func runShow(ctx context.Context, a *app) error {
 
 func newTranscript(a *app) *transcript {
 	t := &transcript{w: a.out, style: a.style, events: a.o.events, lines: a.o.lines, cut: maxLine,
-		started: make(map[string]schemas.Event), ended: make(map[string]*schemas.ToolExecutionEnd)}
+		started: make(map[string]announced), ended: make(map[string]*schemas.ToolExecutionEnd)}
 	if a.o.full {
 		t.lines, t.cut = 0, 0
 	}

@@ -21,10 +21,16 @@ type transcript struct {
 	cut    int  // characters of a line of a result and of arguments, 0 for all
 
 	config  schemas.RunConfig                    // of the newest run
-	started map[string]schemas.Event             // message_start of messages without message_end
+	started map[string]announced                 // messages without message_end, by id
 	ended   map[string]*schemas.ToolExecutionEnd // calls whose result is not in the transcript yet, by the model's id
 	live    liveReply
 	printed bool
+}
+
+// announced is a message_start and its sequence.
+type announced struct {
+	seq   uint64
+	start *schemas.MessageStart
 }
 
 // event prints an event. It fails only where writing does.
@@ -37,7 +43,7 @@ func (t *transcript) event(e schemas.Event) error {
 		clear(t.ended)
 		return t.print(t.runEnd(e, d))
 	case *schemas.MessageStart:
-		t.started[d.MessageID] = e
+		t.started[d.MessageID] = announced{e.Seq, d}
 		return t.begin(e, d)
 	case *schemas.MessageEnd:
 		block := t.messageEnd(e, d)
@@ -125,11 +131,11 @@ func (t *transcript) replaced(e schemas.Event, d *schemas.TranscriptReplaced) st
 }
 
 func (t *transcript) messageEnd(e schemas.Event, d *schemas.MessageEnd) string {
-	seq := e.Seq
-	if start, ok := t.started[d.MessageID]; ok {
-		seq = start.Seq
+	from, ok := t.started[d.MessageID]
+	if !ok {
+		from.seq = e.Seq
 	}
-	block := t.message(seq, d.Message.Message, t.modelOf(d.MessageID))
+	block := t.message(from.seq, d.Message.Message, from.start)
 	switch {
 	case d.Interrupted:
 		block += t.note("interrupted: not part of the transcript")
@@ -139,24 +145,12 @@ func (t *transcript) messageEnd(e schemas.Event, d *schemas.MessageEnd) string {
 	return block
 }
 
-// modelOf returns who speaks, as its message_start said, or nil.
-func (t *transcript) modelOf(messageID string) *schemas.MessageStart {
-	start, ok := t.started[messageID]
-	if !ok {
-		return nil
-	}
-	d, _ := start.Data.(*schemas.MessageStart)
-	return d
-}
-
 // close says what was announced and has no content where the transcript ends.
 func (t *transcript) close() error {
-	for _, e := range slices.SortedFunc(maps.Values(t.started), func(x, y schemas.Event) int { return cmp.Compare(x.Seq, y.Seq) }) {
-		d, ok := e.Data.(*schemas.MessageStart)
-		if !ok {
-			continue
-		}
-		if err := t.print(t.heading(e.Seq, visible(string(d.Role)), "") + t.note("announced, not ended up to here")); err != nil {
+	bySeq := func(x, y announced) int { return cmp.Compare(x.seq, y.seq) }
+	for _, m := range slices.SortedFunc(maps.Values(t.started), bySeq) {
+		block := t.heading(m.seq, visible(string(m.start.Role)), "") + t.note("announced, not ended up to here")
+		if err := t.print(block); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ func runVerify(ctx context.Context, a *app) error {
 		}
 	}
 	if !a.o.json {
-		fmt.Fprintf(a.out, "%d sessions, %s\n", len(sessions), a.style.problem(bad > 0, fmt.Sprintf("%d bad", bad)))
+		fmt.Fprintf(a.out, "%s, %s\n", plural(len(sessions), "session"), a.style.problem(bad > 0, fmt.Sprintf("%d bad", bad)))
 	}
 	if bad > 0 {
 		return errReported
@@ -84,9 +84,9 @@ func (a *app) printVerdict(v verdict) error {
 		_, err := fmt.Fprintf(a.out, "%s: %s\n", a.style.problem(true, "BAD"), oneLine(v.Problem, maxLine))
 		return err
 	}
-	fmt.Fprintf(a.out, "ok, %d events", v.Events)
+	fmt.Fprintf(a.out, "ok, %s", plural(int(v.Events), "event"))
 	if v.Blobs > 0 {
-		fmt.Fprintf(a.out, ", %d payloads in the object store", v.Blobs)
+		fmt.Fprintf(a.out, ", %s in the object store", plural(v.Blobs, "payload"))
 	}
 	if v.Snapshot > 0 {
 		fmt.Fprintf(a.out, ", snapshot at %d", v.Snapshot)

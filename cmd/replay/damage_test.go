@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// forge appends an event of somebody else's making, in the way the server wants it.
+func (w *world) forge(session string, seq uint64, prevHash string) {
+	w.t.Helper()
+	js := w.conn.JetStream()
+	stream, err := js.Stream(w.ctx(), schemas.StreamEvents)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	subject := w.conn.Subjects().Event(session)
+	last, err := stream.GetLastMsgForSubject(w.ctx(), subject)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	header, payload, err := schemas.EncodeEvent(schemas.Event{
+		Session: session, Seq: seq, Time: begun, Source: "/forger", PrevHash: prevHash,
+		Data: &schemas.ErrorEvent{Code: "forged", Message: "\x1b[2Jnothing happened"},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: subject, Header: header, Data: payload}
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(last.Sequence))
+	if _, err := js.PublishMsg(w.ctx(), m); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// expect compares an invocation with its exit status and parts of its output.
+func expect(t *testing.T, got result, code int, stdout, stderr string) {
+	t.Helper()
+	if got.code != code || !strings.Contains(got.stdout, stdout) || !strings.Contains(got.stderr, stderr) {
+		t.Errorf("exit status %d\n--- stdout\n%s\n--- stderr\n%s\n--- want %d, %q and %q",
+			got.code, got.stdout, got.stderr, code, stdout, stderr)
+	}
+	if strings.ContainsRune(got.stdout+got.stderr, '\x1b') {
+		t.Error("the output has an escape character")
+	}
+}
+
+func TestDamagedLogs(t *testing.T) {
+	w := newWorld(t)
+	w.agentSession()
+	w.serviceSession()
+	w.bigSession()
+	w.forge("service", 18, "")
+	w.forge("big", 3, strings.Repeat("0", 64))
+
+	gap := "event 18 follows event 16"
+	expect(t, w.replay("list"), exitBad, "damaged", gap)
+	expect(t, w.replay("list"), exitBad, "agent_end", gap) // the good one is shown all the same
+	expect(t, w.replay("show", "service"), exitBad, "#4", gap)
+	expect(t, w.replay("show", "service", "--json"), exitBad, `"id":"service/16"`, gap)
+	expect(t, w.replay("state", "service"), exitBad, "", gap)
+	expect(t, w.replay("export", "service"), exitBad, `"id":"service/16"`, gap)
+	expect(t, w.replay("export", "big"), exitBad, `"id":"big/2"`, "event 3 does not carry the hash of event 2")
+	expect(t, w.replay("show", "agent"), exitOK, "run r4 ends", "")
+
+	got := w.replay("verify")
+	expect(t, got, exitBad, "service: BAD: event 17: id: expected service/17, found service/18", "")
+	expect(t, got, exitBad, "big: BAD: event 3: previous hash", "")
+	expect(t, got, exitBad, "agent: ok, 30 events\n", "")
+	expect(t, got, exitBad, "3 sessions, 2 bad\n", "")
+	expect(t, w.replay("verify", "agent"), exitOK, "1 session, 0 bad", "")
+	expect(t, w.replay("verify", "--json", "service"), exitBad, `"session":"service","ok":false,"events":16,"event":17,"problem":`, "")
+}
+
+func TestVerifyComparesSnapshots(t *testing.T) {
+	w := newWorld(t)
+	w.agentSession()
+	state := new(loop.State)
+	for e, err := range w.store.Read(w.ctx(), "agent", 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq == 20 {
+			break
+		}
+	}
+	save := func(seq uint64) {
+		t.Helper()
+		raw, err := json.Marshal(state)
+		if err == nil {
+			err = w.open("agent").SaveSnapshot(w.ctx(), loop.FoldVersion, seq, raw)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(20)
+	expect(t, w.replay("verify"), exitOK, "agent: ok, 30 events, snapshot at 20\n", "")
+	save(21)
+	expect(t, w.replay("verify"), exitBad, "agent: BAD: event 21: snapshot version 1", "")
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	expect(t, w.replay("list"), exitOK, "SESSION", "")
+	expect(t, w.replay("verify"), exitOK, "0 sessions, 0 bad", "")
+	expect(t, w.replay("export", "--all"), exitOK, "", "")
+	expect(t, w.replay("show", "nobody"), exitBad, "", "session nobody has no log")
+	expect(t, w.replay("state", "nobody"), exitBad, "", "session nobody has no log")
+	expect(t, w.replay("export", "nobody"), exitBad, "", "session nobody has no log")
+	expect(t, w.replay("verify", "nobody"), exitBad, "nobody: BAD: no log", "")
+	w.agentSession()
+	expect(t, w.replay("state", "agent", "--at", "31"), exitBad, "", "session agent has no event 31: it ends at 30")
+	expect(t, w.replay("show", "agent", "--at", "2020-01-01T00:00:00Z"), exitBad, "", "no event at or before 2020")
+	expect(t, w.replay("list", "--prefix", "other"), exitBad, "", "another --prefix is needed")
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// screen is an output that can be watched.
+type screen struct {
+	mu      sync.Mutex
+	b       strings.Builder
+	changed chan struct{} // closed at the next write
+}
+
+func newScreen() *screen { return &screen{changed: make(chan struct{})} }
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return s.b.Write(p)
+}
+
+func (s *screen) now() (string, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String(), s.changed
+}
+
+// wait returns once the screen shows text.
+func (s *screen) wait(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		now, changed := s.now()
+		if strings.Contains(now, text) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("no %q in:\n%s", text, now)
+		}
+	}
+}
+
+// following starts replay show --follow; stop interrupts it and returns what it came to.
+func (w *world) following(args ...string) (out *screen, stop func() result) {
+	ctx, cancel := context.WithCancel(w.ctx())
+	out = newScreen()
+	var stderr strings.Builder
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, append([]string{"show", "--follow", "--nats", w.server.ClientURL()}, args...),
+			func(string) string { return "" }, out, &stderr)
+	}()
+	stop = sync.OnceValue(func() result {
+		cancel()
+		c := <-code
+		text, _ := out.now()
+		return result{c, text, stderr.String()}
+	})
+	w.t.Cleanup(func() { stop() })
+	return out, stop
+}
+
+func TestFollowShowsWhatComes(t *testing.T) {
+	w := newWorld(t)
+	wr := w.writer("s1")
+	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{})
+	out, stop := w.following("s1", "--events")
+	jsonOut, jsonStop := w.following("s1", "--json")
+	late, lateStop := w.following("later", "--events")
+	out.wait(t, "run r1 begins")
+	jsonOut.wait(t, `"id":"s1/2"`)
+
+	updates := bus.NewUpdates(w.conn, bus.UpdateOptions{Interval: -1})
+	say := func(text string) {
+		updates.Update(w.ctx(), schemas.Update{Session: "s1", Event: 3, Time: begun, Source: "/x", Data: &schemas.MessageUpdate{
+			MessageID: "m3", AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: text}}}})
+	}
+	wr.append(&schemas.MessageStart{MessageID: "m3", Role: schemas.RoleAssistant, Model: "m1"})
+	say("Hel")
+	out.wait(t, "    Hel")
+	say("lo,\nworld")
+	out.wait(t, "    Hello,\n    world")
+	wr.append(&schemas.MessageEnd{MessageID: "m3", Message: schemas.AnyMessage{Message: &schemas.AssistantMessage{
+		Content: schemas.Contents{schemas.Text{Text: "Hello,\nworld!"}}, StopReason: schemas.StopLength}}})
+	out.wait(t, "world!\n    [stopped: length]\n")
+	jsonOut.wait(t, `"id":"s1/4"`)
+	w.writer("later").append(&schemas.ErrorEvent{Code: "came", Message: "later"})
+	late.wait(t, "error came: later")
+	lateStop()
+
+	got := stop()
+	expect(t, got, exitOK, "", "")
+	if d := cmp.Diff(w.replay("show", "s1", "--events"), got, unexported); d != "" {
+		t.Errorf("(-show +follow):\n%s", d)
+	}
+	if d := cmp.Diff(w.replay("show", "s1", "--json"), jsonStop(), unexported); d != "" {
+		t.Errorf("(-show +follow), JSON:\n%s", d)
+	}
+}
+
+func TestFollowStopsInTheMiddleOfALine(t *testing.T) {
+	w := newWorld(t)
+	wr := w.writer("s1")
+	out, stop := w.following("s1")
+	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.MessageStart{MessageID: "m3", Role: schemas.RoleAssistant})
+	bus.NewUpdates(w.conn, bus.UpdateOptions{}).Update(w.ctx(), schemas.Update{Session: "s1", Event: 3, Time: begun, Source: "/x",
+		Data: &schemas.MessageUpdate{MessageID: "m3", AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: "Hel"}}}})
+	out.wait(t, "Hel")
+	if got := stop(); got.code != exitOK || !strings.HasSuffix(got.stdout, "    Hel\n") {
+		t.Errorf("exit status %d, stdout %q", got.code, got.stdout)
+	}
+}

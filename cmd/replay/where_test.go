@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+var unexported = cmp.AllowUnexported(result{}, options{}, moment{})
+
+func TestStoreOfAServerThatIsNotRunning(t *testing.T) {
+	w := newWorld(t)
+	w.agentSession()
+	w.bigSession()
+	list, show := w.replay("list"), w.replay("show", "agent")
+	w.stop()
+	for range 2 { // it leaves the store as it can be opened again
+		if d := cmp.Diff(list, invoke(t, nil, "list", "--store", w.dir), unexported); d != "" {
+			t.Errorf("list (-server +store):\n%s", d)
+		}
+	}
+	if d := cmp.Diff(show, invoke(t, map[string]string{"LOOPBUS_STORE": w.dir}, "show", "agent"), unexported); d != "" {
+		t.Errorf("show (-server +store):\n%s", d)
+	}
+	expect(t, invoke(t, nil, "verify", "--store", w.dir), exitOK, "big: ok, 2 events, 1 payload in the object store\n", "")
+	w.start()
+	expect(t, w.replay("verify"), exitOK, "2 sessions, 0 bad", "")
+}
+
+func TestStoreInUse(t *testing.T) {
+	w := newWorld(t)
+	w.agentSession()
+	expect(t, invoke(t, nil, "verify", "--store", w.dir), exitBad, "", "in use by another server")
+	w.writer("more").append(&schemas.ErrorEvent{Code: "sample", Message: "a sample"})
+	expect(t, w.replay("verify"), exitOK, "2 sessions, 0 bad", "")
+}
+
+func TestStoreThatIsNone(t *testing.T) {
+	parent := t.TempDir()
+	missing := filepath.Join(parent, "missing")
+	expect(t, invoke(t, nil, "list", "--store", missing), exitBad, "", "is no store with logs of sessions")
+	expect(t, invoke(t, nil, "list", "--store", parent), exitBad, "", "is no store with logs of sessions")
+	left, err := os.ReadDir(parent)
+	if err != nil || len(left) != 0 {
+		t.Errorf("made %v, %v", left, err)
+	}
+}
+
+func TestServerWithoutLogs(t *testing.T) {
+	s, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	expect(t, invoke(t, nil, "list", "--nats", s.ClientURL()), exitBad, "", "there is no stream AGENT_EVT")
+	c, err := bus.Connect(t.Context(), bus.ConnOptions{Server: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for info := range c.JetStream().ListStreams(t.Context()).Info() {
+		t.Errorf("made stream %s", info.Config.Name)
+	}
+}
+
+func TestServerThatCannotBeReached(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var stdout, stderr strings.Builder
+	code := run(ctx, []string{"list", "--nats", "nats://user:secret@127.0.0.1:1"}, func(string) string { return "" }, &stdout, &stderr)
+	expect(t, result{code, stdout.String(), stderr.String()}, exitBad, "", "connect to nats://xxxxx@127.0.0.1:1")
+}
+
+func TestCommandLine(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(config, []byte("nats: nats://from-file:1\nprefix: team\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"LOOPBUS_NATS": "nats://from-env:1"}
+	for _, c := range []struct {
+		args []string
+		want options
+	}{
+		{[]string{"list"}, options{nats: "nats://from-env:1"}},
+		{[]string{"list", "--store", "d"}, options{store: "d"}},
+		{[]string{"--store=d", "list", "--json"}, options{store: "d", json: true}},
+		{[]string{"list", "--config", config, "--nats", "nats://x:1"}, options{nats: "nats://x:1", prefix: "team"}},
+		{[]string{"show", "--lines", "5", "s1", "-full", "--at", "7"},
+			options{nats: "nats://from-env:1", lines: 5, full: true, at: moment{seq: 7}, sessions: []string{"s1"}}},
+		{[]string{"verify", "a", "--json", "--", "-b"}, options{nats: "nats://from-env:1", json: true, sessions: []string{"a", "-b"}}},
+		{[]string{"state", "s1", "--at", "2026-01-02T03:04:05+01:00"},
+			options{nats: "nats://from-env:1", at: moment{time: time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC)}, sessions: []string{"s1"}}},
+	} {
+		_, got, err := parse(c.args, func(k string) string { return env[k] }, new(strings.Builder))
+		if err != nil {
+			t.Errorf("%v: %v", c.args, err)
+			continue
+		}
+		got.at.time = got.at.time.UTC()
+		if len(got.sessions) == 0 {
+			got.sessions = nil
+		}
+		if d := cmp.Diff(c.want, got, unexported); d != "" {
+			t.Errorf("%v (-want +got):\n%s", c.args, d)
+		}
+	}
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "no command given"},
+		{"lsit", `unknown command "lsit"`},
+		{"list --what", "not defined: -what"},
+		{"list s1", "wrong number of arguments"},
+		{"show", "wrong number of arguments: replay show SESSION"},
+		{"show a b", "wrong number of arguments"},
+		{"show a.b", "illegal subject"},
+		{"show a.b", `"a.b"`},
+		{"show s1 --at yesterday", `--at: "yesterday" is neither`},
+		{"show s1 --at 0", `--at: "0" is neither`},
+		{"show s1 --lines x", `"x" is not a whole number`},
+		{"show s1 --follow --at 3", "--follow and --at exclude each other"},
+		{"show s1 --follow --store x", "--follow needs a running server"},
+		{"list --store x --nats y", "--nats and --store exclude each other"},
+		{"list --prefix a..b", "--prefix"},
+		{"export", "either a session or --all"},
+		{"export s1 --all", "either a session or --all"},
+		{"list --config /does/not/exist", "/does/not/exist"},
+	} {
+		got := invoke(t, nil, strings.Fields(c.args)...)
+		expect(t, got, exitUsage, "", c.want)
+		if got.stdout != "" {
+			t.Errorf("%s: stdout %q", c.args, got.stdout)
+		}
+	}
+}
