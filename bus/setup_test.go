@@ -1,0 +1,268 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/bus"
+)
+
+var everyStream = []string{
+	"AGENT_CMD", "AGENT_EVT", "AGENT_UPD", "AGENT_TOOL", "AGENT_DEAD",
+	"KV_agent_tools", "KV_agent_runners", "KV_agent_snapshots", "KV_agent_profiles", "OBJ_agent_blobs",
+}
+
+func configOf(t *testing.T, c *bus.Conn, stream string) jetstream.StreamConfig {
+	t.Helper()
+	s, err := c.JetStream().Stream(deadline(t), stream)
+	if err != nil {
+		t.Fatalf("%s: %v", stream, err)
+	}
+	return s.CachedInfo().Config
+}
+
+func TestSetupChangesNothingTheSecondTime(t *testing.T) {
+	c := newBus(t)
+	for _, stream := range everyStream { // what an operator may have added
+		cfg := configOf(t, c, stream)
+		cfg.Description = "ours"
+		cfg.Metadata = map[string]string{"team": "blue"}
+		if cfg.MaxAge > 0 {
+			cfg.MaxAge += time.Minute
+		}
+		if _, err := c.JetStream().UpdateStream(deadline(t), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := make(map[string]jetstream.StreamConfig)
+	for _, stream := range everyStream {
+		before[stream] = configOf(t, c, stream)
+	}
+	if err := bus.Setup(deadline(t), c, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range everyStream {
+		if d := cmp.Diff(before[stream], configOf(t, c, stream)); d != "" {
+			t.Errorf("%s (-before +after):\n%s", stream, d)
+		}
+	}
+}
+
+func TestSetupByManyProcessesAtOnce(t *testing.T) {
+	s := startServer(t)
+	var g errgroup.Group
+	for i := range 8 {
+		c := connect(t, s)
+		o := bus.StreamOptions{Partitions: 16}
+		if i%2 == 0 { // the others take what there is
+			o.DeadMaxAge = time.Hour
+		}
+		g.Go(func() error { return bus.Setup(deadline(t), c, o) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, s)
+	for _, stream := range everyStream {
+		configOf(t, c, stream)
+	}
+	if n, err := bus.Partitions(deadline(t), c); err != nil || n != 16 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	if age := configOf(t, c, "AGENT_DEAD").MaxAge; age != time.Hour {
+		t.Errorf("dead letters are kept for %s", age)
+	}
+}
+
+func TestSetupUpgradesLimits(t *testing.T) {
+	c := newBus(t)
+	o := bus.StreamOptions{
+		Partitions: bus.DefaultPartitions, DuplicateWindow: time.Minute, MaxPayload: 4096, EventMaxBytes: 8 << 20,
+		ToolMaxBytes: 7 << 20, UpdateMaxAge: time.Minute, UpdateMaxBytes: 6 << 20, DeadMaxAge: 3 * time.Hour, DeadMaxBytes: 5 << 20,
+		SnapshotMaxBytes: 4 << 20, BlobMaxBytes: 3 << 20,
+	}
+	if err := bus.Setup(deadline(t), c, o); err != nil {
+		t.Fatal(err)
+	}
+	cmd, evt, upd := configOf(t, c, "AGENT_CMD"), configOf(t, c, "AGENT_EVT"), configOf(t, c, "AGENT_UPD")
+	tool, dead := configOf(t, c, "AGENT_TOOL"), configOf(t, c, "AGENT_DEAD")
+	got := []any{
+		cmd.Duplicates, cmd.MaxMsgSize, evt.MaxBytes, tool.MaxBytes, tool.Duplicates, upd.MaxAge, upd.MaxBytes, dead.MaxAge,
+		dead.MaxBytes, configOf(t, c, "KV_agent_snapshots").MaxBytes, configOf(t, c, "OBJ_agent_blobs").MaxBytes,
+	}
+	want := []any{
+		o.DuplicateWindow, o.MaxPayload, o.EventMaxBytes, o.ToolMaxBytes, o.DuplicateWindow, o.UpdateMaxAge, o.UpdateMaxBytes,
+		o.DeadMaxAge, o.DeadMaxBytes, o.SnapshotMaxBytes, o.BlobMaxBytes,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("limits (-want +got):\n%s", d)
+	}
+	if dead.MaxMsgSize > 0 {
+		t.Error("a dead letter is larger than the message it was and must have room")
+	}
+}
+
+// A stream of an earlier version, without what has been added since, is brought up to date.
+func TestSetupUpgradesFeatures(t *testing.T) {
+	c := connect(t, startServer(t))
+	for _, cfg := range []jetstream.StreamConfig{
+		{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}},
+		{
+			Name: "AGENT_CMD", Subjects: []string{"agent.sched.*.*", "agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
+			SubjectTransform: &jetstream.SubjectTransformConfig{
+				Source: "agent.cmd.*.*", Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}",
+			},
+		},
+	} {
+		if _, err := c.JetStream().CreateStream(deadline(t), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.JetStream().CreateKeyValue(deadline(t), jetstream.KeyValueConfig{Bucket: "agent_tools"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Setup(deadline(t), c, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	evt, cmd, tools := configOf(t, c, "AGENT_EVT"), configOf(t, c, "AGENT_CMD"), configOf(t, c, "KV_agent_tools")
+	if evt.RePublish == nil || !evt.DenyDelete || !evt.AllowDirect || evt.Discard != jetstream.DiscardNew {
+		t.Errorf("log: %+v", evt)
+	}
+	if !cmd.AllowMsgSchedules || !cmd.AllowMsgTTL || !cmd.AllowDirect {
+		t.Errorf("inbox: %+v", cmd)
+	}
+	if !tools.AllowMsgTTL || tools.SubjectDeleteMarkerTTL == 0 {
+		t.Errorf("tools: %+v", tools)
+	}
+	if n, err := bus.Partitions(deadline(t), c); err != nil || n != 8 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+}
+
+func TestSetupRefusesWhatItCannotChange(t *testing.T) {
+	source := &jetstream.StreamSource{Name: "ORIGIN"}
+	tests := []struct {
+		name    string
+		have    jetstream.StreamConfig
+		opts    bus.StreamOptions
+		setting string
+	}{
+		{"another storage", jetstream.StreamConfig{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}, Storage: jetstream.MemoryStorage}, bus.StreamOptions{}, "storage"},
+		{"another retention", jetstream.StreamConfig{Name: "AGENT_TOOL", Subjects: []string{"agent.tool.*.*.*"}}, bus.StreamOptions{}, "retention"},
+		{"other subjects", jetstream.StreamConfig{Name: "AGENT_DEAD", Subjects: []string{"acme.dead.*.*"}}, bus.StreamOptions{}, "subjects"},
+		{"a mirror", jetstream.StreamConfig{Name: "AGENT_EVT", Mirror: source}, bus.StreamOptions{}, "mirror"},
+		{"sources", jetstream.StreamConfig{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}, Sources: []*jetstream.StreamSource{source}}, bus.StreamOptions{}, "sources"},
+		{"a bucket in memory", jetstream.StreamConfig{Name: "KV_agent_runners", Subjects: []string{"$KV.agent_runners.>"}, Storage: jetstream.MemoryStorage}, bus.StreamOptions{}, "storage"},
+		{
+			"republishing elsewhere",
+			jetstream.StreamConfig{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}, RePublish: &jetstream.RePublish{Source: "agent.evt.*", Destination: "tap.{{wildcard(1)}}"}},
+			bus.StreamOptions{}, "republish",
+		},
+		{
+			"another number of partitions",
+			jetstream.StreamConfig{
+				Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*", "agent.sched.*.*"}, Retention: jetstream.WorkQueuePolicy,
+				SubjectTransform: &jetstream.SubjectTransformConfig{Source: "agent.cmd.*.*", Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}"},
+			},
+			bus.StreamOptions{Partitions: 16}, "subject transform",
+		},
+		{
+			"no partitions",
+			jetstream.StreamConfig{Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*", "agent.sched.*.*"}, Retention: jetstream.WorkQueuePolicy},
+			bus.StreamOptions{}, "subject transform",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := connect(t, startServer(t))
+			if _, err := c.JetStream().CreateStream(deadline(t), jetstream.StreamConfig{Name: "ORIGIN"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.JetStream().CreateStream(deadline(t), tt.have); err != nil {
+				t.Fatal(err)
+			}
+			before := configOf(t, c, tt.have.Name)
+			err := bus.Setup(deadline(t), c, tt.opts)
+			var got *bus.IncompatibleError
+			if !errors.As(err, &got) {
+				t.Fatalf("error %v", err)
+			}
+			if got.Stream != tt.have.Name || got.Setting != tt.setting || got.Hint == "" || got.Have == got.Want ||
+				!strings.Contains(err.Error(), got.Have) {
+				t.Errorf("got %+v", got)
+			}
+			if d := cmp.Diff(before, configOf(t, c, tt.have.Name)); d != "" {
+				t.Errorf("it was changed (-before +after):\n%s", d)
+			}
+			names := c.JetStream().StreamNames(deadline(t))
+			n := 0
+			for range names.Name() {
+				n++
+			}
+			if n != 2 {
+				t.Errorf("%d streams: something was created before the refusal", n)
+			}
+		})
+	}
+}
+
+func TestSetupRefusesBadOptions(t *testing.T) {
+	c := connect(t, startServer(t))
+	for _, o := range []bus.StreamOptions{
+		{Partitions: -1}, {Partitions: 1025}, {Replicas: 6}, {UpdateMaxAge: time.Millisecond}, {DeadMaxAge: -time.Hour},
+		{Replicas: 3}, // which one server cannot have
+	} {
+		if err := bus.Setup(deadline(t), c, o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
+
+func TestSetupWithoutJetStream(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("nats-server is not ready")
+	}
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: s.ClientURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := bus.Setup(ctx, c, bus.StreamOptions{}); err == nil || !strings.Contains(err.Error(), "JetStream") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTwoPrefixesDoNotShareStreams(t *testing.T) {
+	s := startServer(t)
+	for i, prefix := range []string{"acme.agents", "agent"} {
+		c, err := bus.Connect(deadline(t), bus.ConnOptions{Server: s, Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		err = bus.Setup(deadline(t), c, bus.StreamOptions{})
+		var incompatible *bus.IncompatibleError
+		if wantErr := i == 1; errors.As(err, &incompatible) != wantErr || (err != nil) != wantErr {
+			t.Errorf("prefix %s: %v", prefix, err)
+		}
+	}
+}
