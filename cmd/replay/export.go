@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"fmt"
+
+	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/cmd/internal/config"
@@ -15,8 +17,8 @@ func exportFlags(set *config.Set, o *options) {
 	set.Bool(&o.all, "all", false, "every session, one after the other")
 }
 
-// runExport writes logs as CloudEvents in the JSON format, one per line, and checks on the way that they are what their
-// writers wrote. What lies in the object store is written inline, without dataref.
+// runExport writes logs as CloudEvents in the JSON format, one per line, the data byte for byte as stored, and checks
+// the order and the hash chain on the way. What lies in the object store is written inline, without dataref.
 func runExport(ctx context.Context, a *app) error {
 	sessions := a.o.sessions
 	if a.o.all {
@@ -30,23 +32,35 @@ func runExport(ctx context.Context, a *app) error {
 	}
 	for _, session := range sessions {
 		if err := a.export(ctx, session); err != nil {
-			return err
+			return fmt.Errorf("export session %s: %w", session, err)
 		}
 	}
 	return nil
 }
 
 func (a *app) export(ctx context.Context, session string) error {
-	var c chain
-	for e, err := range a.events(ctx, session, moment{}) {
-		if err == nil {
-			err = c.next(e)
-		}
-		if err == nil {
-			err = a.printEvent(e)
-		}
+	var seq uint64
+	var hash string // of the event before
+	for s, err := range a.stored(ctx, session) {
 		if err != nil {
-			return fmt.Errorf("export session %s: %w", session, err)
+			return fmt.Errorf("after event %d: %w", seq, err)
+		}
+		ce, _, err := bus.DecodeCloudEvent(s.header, s.payload)
+		if err != nil {
+			return fmt.Errorf("after event %d: %w", seq, err)
+		}
+		seq++
+		if want := (schemas.Event{Session: session, Seq: seq}).ID(); ce.ID() != want {
+			return fmt.Errorf("event %s stands where %s should", ce.ID(), want)
+		}
+		extensions := ce.Extensions()
+		if prev, _ := extensions["prevhash"].(string); prev != hash {
+			return fmt.Errorf("event %d does not carry the hash of event %d: the log was changed", seq, seq-1)
+		}
+		hash = s.hash
+		ce.SetExtension("dataref", nil)
+		if err := a.printCloudEvent(ce); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -58,32 +72,19 @@ func (a *app) printEvent(e schemas.Event) error {
 	if err != nil {
 		return err
 	}
-	line, err := ce.MarshalJSON()
+	return a.printCloudEvent(ce)
+}
+
+func (a *app) printCloudEvent(ce event.Event) error {
+	whole, err := ce.MarshalJSON()
 	if err != nil {
-		return fmt.Errorf("event %d: %w", e.Seq, err)
+		return fmt.Errorf("event %s: %w", ce.ID(), err)
 	}
-	_, err = a.jsonOut().Write(append(line, '\n'))
+	var line bytes.Buffer
+	if err := json.Compact(&line, whole); err != nil { // it changes nothing but a payload of more than one line
+		return fmt.Errorf("event %s: payload is not JSON: %w", ce.ID(), err)
+	}
+	line.WriteByte('\n')
+	_, err = a.jsonOut().Write(line.Bytes())
 	return err
-}
-
-// chain checks that each event names the hash of the one before, as it would be written today: then what is exported is
-// what was stored, to the byte.
-type chain struct {
-	inline, inStore string // the hash of the event before, by where its payload may be kept
-}
-
-func (c *chain) next(e schemas.Event) error {
-	if e.PrevHash != c.inline && e.PrevHash != c.inStore {
-		return fmt.Errorf("event %d does not carry the hash of event %d: the log was changed, "+
-			"or written by a version with other payloads (replay verify tells)", e.Seq, e.Seq-1)
-	}
-	header, payload, err := schemas.EncodeEvent(e)
-	if err != nil {
-		return err
-	}
-	c.inline = schemas.Hash(header, payload)
-	sum := sha256.Sum256(payload)
-	header[schemas.HeaderDataRef] = []string{"nats://" + schemas.BucketBlobs + "/" + hex.EncodeToString(sum[:])}
-	c.inStore = schemas.Hash(header, nil)
-	return nil
 }

@@ -29,7 +29,7 @@ func reimport(t *testing.T, export string) map[string][]schemas.Event {
 		if _, ok := ce.Extensions()["dataref"]; ok {
 			t.Errorf("%s has a dataref", ce.ID())
 		}
-		msg, err := bus.EncodeCloudEvent(ce)
+		msg, err := bus.EncodeCloudEvent(ce) // the data stay as they are
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// answering is a tool side that answers every call as soon as it can.
+type answering struct{ calls chan schemas.ToolRequest }
+
+func (a answering) Dispatch(_ context.Context, req schemas.ToolRequest, _ bool) error {
+	a.calls <- req
+	return nil
+}
+func (answering) Cancel(context.Context, string, schemas.CallKey) error { return nil }
+func (answering) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
+	return []schemas.ToolDefinition{{Name: "ls", Parameters: json.RawMessage("{ \"type\": \"object\" }")}}, nil
+}
+
+func TestVerifyOfWhatAHostHasSaved(t *testing.T) {
+	w := newWorld(t)
+	tools := answering{make(chan schemas.ToolRequest, 1)}
+	model := &replies{
+		{Content: schemas.Contents{schemas.ToolCall{ID: "call_1", Name: "ls", Arguments: json.RawMessage("{ \"path\" : \"<a>\" }")}},
+			Usage: usage(1, 2), StopReason: schemas.StopToolUse},
+		{Content: schemas.Contents{schemas.Text{Text: "<done> \u2028"}}, Usage: usage(3, 4), StopReason: schemas.StopStop},
+	}
+	host := driver.NewHost(driver.HostOptions{
+		Open: func(ctx context.Context, session string) (driver.SessionLog, error) {
+			return w.store.Open(ctx, session)
+		},
+		Model: model, Tools: tools, Toolbox: tools, Source: "/loopbus/runner/r1", SnapshotEvery: 1,
+		Defaults: schemas.RunConfig{Model: schemas.ModelRef{ID: "m1"}},
+	})
+	deliver := func(id string, data schemas.CommandData) {
+		t.Helper()
+		if err := host.Deliver(w.ctx(), schemas.Command{ID: id, Session: "hosted", Data: data}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver("c1", &schemas.Prompt{Input: schemas.Input{Text: "go <there>"}})
+	expect(t, w.replay("verify"), exitOK, "hosted: ok, 9 events, snapshot at 9\n", "")
+	expect(t, w.replay("list"), exitOK, "waiting for tools", "")
+	call := <-tools.calls
+	deliver("c2", &schemas.ToolResponse{Call: call.Call, ToolCallID: call.ToolCallID, ToolName: call.ToolName,
+		Result: schemas.ToolResult{Details: json.RawMessage("[ 1, 2 ]")}, DurationMs: 42, Worker: "w1"})
+	deliver("c3", &schemas.Steer{Input: schemas.Input{Text: ""}})
+	got := w.replay("verify")
+	expect(t, got, exitOK, "1 session, 0 bad", "")
+	expect(t, w.replay("export", "hosted"), exitOK, `"id":"hosted/1"`, "")
+	reimport(t, w.replay("export", "hosted").stdout)
+}
