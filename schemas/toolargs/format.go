@@ -177,7 +177,8 @@ func isURL(s string) bool {
 	}
 	switch u.Scheme {
 	case "http", "https", "ws", "wss", "ftp":
-		return u.Hostname() != "" || u.Opaque != ""
+		port, err := strconv.Atoi("0" + u.Port())
+		return (u.Hostname() != "" || u.Opaque != "") && err == nil && port <= 65535
 	}
 	return true
 }

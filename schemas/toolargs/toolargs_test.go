@@ -207,10 +207,22 @@ func TestEndlessUnionMemberDoesNotFit(t *testing.T) {
 
 // Patterns that JavaScript would try for ever end here as no match.
 func TestHopelessPatternsEnd(t *testing.T) {
-	for _, pattern := range []string{`^(?=a)(a*)*b$`, `(?=a)(a|a)*b`, `^(?:(?=a)a)*b$`, `(?=a)a*a*a*a*a*b`} {
+	for _, pattern := range []string{`^(?=a)(a*)*b$`, `(?=a)(a|a)*b`, `^(?:(?=a)a)*b$`, `(?=a)a*a*a*a*a*b`, `^(?!(?:(?=a)a)*b)`, `^(?!(a*)*b)`} {
 		schema := compile(t, `{"properties":{"s":{"pattern":"`+pattern+`"}}}`)
-		if _, err := schema.Validate("f", json.RawMessage(`{"s":"`+strings.Repeat("a", 20000)+`"}`)); err == nil {
+		if _, err := schema.Validate("f", json.RawMessage(`{"s":"`+strings.Repeat("a", 6000)+`"}`)); err == nil {
 			t.Errorf("%s matches", pattern)
+		}
+	}
+}
+
+func TestLongTextsAreMatched(t *testing.T) {
+	schema := compile(t, `{"properties":{"s":{"pattern":"^(?!.*secret)[^]{3000,}$"}}}`)
+	for text, fits := range map[string]bool{
+		strings.Repeat("word ", 400_000):            true,
+		strings.Repeat("word ", 400_000) + "secret": false,
+	} {
+		if _, err := schema.Validate("f", json.RawMessage(`{"s":"`+text+`"}`)); (err == nil) != fits {
+			t.Errorf("%d characters: accepted %t, want %t", len(text), err == nil, fits)
 		}
 	}
 }

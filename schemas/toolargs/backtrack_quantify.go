@@ -94,7 +94,10 @@ func (p *btParser) quantified(atom attempt, from, to int) (attempt, error) {
 // repeat matches the atom once more, or goes on behind it. A repetition forgets what the groups of the one before
 // captured; one that is not needed and matches nothing is refused, for it would go on for ever.
 func (m *matching) repeat(atom attempt, q quantifier, n, at, from, to int, next func(int) bool) bool {
-	if m.left--; m.left <= 0 || m.level >= maxRepetitions {
+	if m.left--; m.level >= maxRepetitions {
+		m.left = 0
+	}
+	if m.left <= 0 {
 		return false
 	}
 	m.level++
