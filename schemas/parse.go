@@ -32,6 +32,11 @@ func ParseCommand(kind CommandKind, payload []byte) (id string, data CommandData
 	if len(bytes.TrimSpace(payload)) == 0 {
 		payload = []byte("{}")
 	}
+	if kind == CommandToolResult {
+		if id, result, ok := canonicalResult(payload); ok {
+			return id, result, nil
+		}
+	}
 	what := "command " + string(kind)
 	v, err := validated(what, SchemaName{"commands", string(kind)}, payload)
 	if err != nil {

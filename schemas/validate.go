@@ -52,6 +52,9 @@ func ValidateUpdate(t EventType, payload []byte) error {
 
 // ValidateToolRequest holds the JSON of a [ToolRequest] against its schema. It returns nil or a [*ValidationError].
 func ValidateToolRequest(payload []byte) error {
+	if canonicalRequest(payload) {
+		return nil
+	}
 	return validate("tool request", SchemaName{"tools", "tool_request"}, payload)
 }
 
