@@ -23,6 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // deadline is for one step of a test on a busy machine.
 const deadline = 20 * time.Second
 
+// shortWait is when a call is given to another worker in tests about just that. A worker has to show signs of life within
+// it, also on a busy machine.
+const shortWait = time.Second
+
 // A rig is a bus of its own with a client that asks for calls and sees the answers.
 type rig struct {
 	t       *testing.T
@@ -31,6 +35,7 @@ type rig struct {
 	results chan *nats.Msg
 	updates chan *nats.Msg
 	taps    []*nats.Subscription
+	ackWait time.Duration // of the workers' consumers
 	seq     uint64
 }
 
@@ -41,7 +46,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	r := &rig{t: t, server: server, results: make(chan *nats.Msg, 256), updates: make(chan *nats.Msg, 1024)}
+	r := &rig{t: t, server: server, results: make(chan *nats.Msg, 256), updates: make(chan *nats.Msg, 1024), ackWait: deadline}
 	r.conn = r.connect()
 	if err := bus.Setup(r.ctx(), r.conn, bus.StreamOptions{}); err != nil {
 		t.Fatal(err)
@@ -92,7 +97,7 @@ func (r *rig) serve(concurrency int, o worker.Options) *running {
 		return bus.NewSubscriber(conn, bus.SubscriberOptions{
 			Stream: schemas.StreamTools, Concurrency: concurrency, CloseTimeout: deadline,
 			Consumer: func(string) jetstream.ConsumerConfig {
-				return worker.Consumer(conn.Subjects(), tool, 300*time.Millisecond)
+				return worker.Consumer(conn.Subjects(), tool, r.ackWait)
 			},
 		})
 	}

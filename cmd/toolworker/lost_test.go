@@ -17,7 +17,7 @@ import (
 func (r *rig) lose(tool string) {
 	r.t.Helper()
 	js := r.conn.JetStream()
-	consumer, err := js.CreateOrUpdateConsumer(r.ctx(), schemas.StreamTools, worker.Consumer(r.conn.Subjects(), tool, 300*time.Millisecond))
+	consumer, err := js.CreateOrUpdateConsumer(r.ctx(), schemas.StreamTools, worker.Consumer(r.conn.Subjects(), tool, r.ackWait))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -42,7 +42,9 @@ func TestLostCalls(t *testing.T) {
 		{"idempotent", schemas.EffectIdempotent, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
+			r.ackWait = shortWait
 			req := r.request("echo", `{}`)
 			req.Effect = c.asks
 			r.dispatch(req)
@@ -69,6 +71,7 @@ func TestLostCalls(t *testing.T) {
 // A call that takes longer than its acknowledgement may wait is not given to another worker.
 func TestLongCallsAreKept(t *testing.T) {
 	r, g := newRig(t), newGate()
+	r.ackWait = shortWait
 	tool := newTool("gate", schemas.EffectReadOnly, g.execute)
 	r.serve(1, worker.Options{ID: "w1", Tools: []tools.Tool{tool}})
 	r.serve(1, worker.Options{ID: "w2", Tools: []tools.Tool{tool}})
@@ -77,7 +80,7 @@ func TestLongCallsAreKept(t *testing.T) {
 	select {
 	case <-g.begun:
 		t.Error("the call was executed twice")
-	case <-time.After(time.Second): // three times the wait
+	case <-time.After(2 * shortWait):
 	}
 	g.pass <- struct{}{}
 	r.wantText("passed", false)

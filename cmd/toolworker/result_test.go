@@ -16,8 +16,8 @@ import (
 
 func TestResultsThatDoNotFit(t *testing.T) {
 	r := newRig(t)
-	long := strings.Repeat("é", 400_000)
-	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("big", "",
+	long := strings.Repeat("é", 30_000)
+	r.serve(1, worker.Options{MaxResultBytes: 32 << 10, Tools: []tools.Tool{newTool("big", "",
 		func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
 			update(schemas.TextResult(strings.Repeat("x", 1<<20))) // dropped, and no harm done
 			var args struct{ Kind string }
@@ -25,22 +25,22 @@ func TestResultsThatDoNotFit(t *testing.T) {
 			result := schemas.TextResult("short")
 			switch args.Kind {
 			case "image":
-				result.Content = append(result.Content, schemas.Image{Data: strings.Repeat("A", 600<<10), MimeType: "image/png"})
+				result.Content = append(result.Content, schemas.Image{Data: strings.Repeat("A", 40<<10), MimeType: "image/png"})
 			case "details":
-				result.Details = json.RawMessage(`"` + strings.Repeat("d", 600<<10) + `"`)
+				result.Details = json.RawMessage(`"` + strings.Repeat("d", 40<<10) + `"`)
 			case "text":
 				result = schemas.TextResult(long)
 			case "escapes":
-				result = schemas.TextResult(strings.Repeat("\x00", 200<<10))
+				result = schemas.TextResult(strings.Repeat("\x00", 20<<10))
 			case "blocks":
-				for range 20_000 {
+				for range 2_000 {
 					result.Content = append(result.Content, schemas.Text{Text: "block"})
 				}
 			}
 			return result, nil
 		})}})
 	for kind, want := range map[string]string{
-		"image":   "short\n[Image omitted: its 614400 bytes do not fit in a message of the bus.]",
+		"image":   "short\n[Image omitted: its 40960 bytes do not fit in a message of the bus.]",
 		"details": "short",
 		"blocks":  "[The result was left out: it does not fit in a message of the bus.]",
 	} {
@@ -51,7 +51,7 @@ func TestResultsThatDoNotFit(t *testing.T) {
 		r.call("big", `{"Kind":"`+kind+`"}`)
 		got, msg := r.answer()
 		text := got.Result.Content.JoinText()
-		if got.IsError || len(msg.Data) > 512<<10 || len(msg.Data) < 64<<10 || !strings.Contains(text, " bytes left out: the result does not fit") {
+		if got.IsError || len(msg.Data) > 32<<10 || len(msg.Data) < 8<<10 || !strings.Contains(text, " bytes left out: the result does not fit") {
 			t.Errorf("%s: %v, %d bytes", kind, got.IsError, len(msg.Data))
 		}
 		if kind == "text" && (text[:2] != "é" || text[len(text)-2:] != "é") {

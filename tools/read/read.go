@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -105,6 +106,9 @@ func (r reader) execute(ctx context.Context, call tools.Call, _ func(schemas.Too
 // or a terminal may never end.
 func (r reader) open(path string) (*os.File, error) {
 	full := r.Workspace.Resolve(path)
+	if strings.IndexByte(full, 0) >= 0 {
+		return nil, nodeerr.NullByte(full)
+	}
 	info, err := r.Workspace.Stat(full)
 	if err != nil {
 		for _, name := range variants(full) {

@@ -5,6 +5,7 @@ package nodeerr
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"syscall"
 )
 
@@ -46,6 +47,16 @@ var known = []struct {
 	{syscall.ENOSPC, "ENOSPC", "no space left on device"},
 	{syscall.EROFS, "EROFS", "read-only file system"},
 	{syscall.EIO, "EIO", "i/o error"},
+}
+
+// NullByte is the error for a path with a null byte in it, which Node refuses before it asks the system.
+func NullByte(path string) error {
+	quote := "'"
+	if strings.Contains(path, "'") && !strings.Contains(path, `"`) {
+		quote = `"`
+	}
+	shown := strings.NewReplacer("\x00", `\x00`, "\n", `\n`, "\t", `\t`, "\r", `\r`, `\`, `\\`).Replace(path)
+	return errors.New("The argument 'path' must be a string, Uint8Array, or URL without null bytes. Received " + quote + shown + quote)
 }
 
 // New words err, which came out of the operation that Node calls op. An error that is not one of the file system's is
