@@ -29,7 +29,7 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 		return d.fail(ctx, err)
 	}
 	span := d.startModelSpan(ctx, req.Model)
-	c := &modelCall{d: d, ctx: ctx, req: req, started: d.o.Clock.Now()}
+	c := &modelCall{d: d, ctx: ctx, req: req, started: d.o.Clock.Now(), feed: feed{live: d.o.Live, log: d.o.Log}}
 	err = c.stream(signal)
 	span.End(err)
 	switch {
@@ -94,7 +94,7 @@ type modelCall struct {
 	started time.Time
 	id      string // of the message, once it has been announced
 	seq     uint64 // of its message_start
-	stored  bool   // whether that is known to be in the log
+	feed    feed
 	partial *schemas.AssistantMessage
 	idle    idleWatch
 }
@@ -103,6 +103,7 @@ type modelCall struct {
 func (c *modelCall) stream(signal context.Context) error {
 	signal, stop := c.idle.start(c.d, signal)
 	defer stop()
+	defer c.closeFeed()
 	final, err := c.read(signal)
 	if err != nil && c.idle.fired() {
 		final, err = &schemas.AssistantMessage{API: c.req.Model.API, Provider: c.req.Model.Provider, Model: c.req.Model.ID}, nil
@@ -151,9 +152,7 @@ func (c *modelCall) event(e schemas.StreamEvent) error {
 	if c.id == "" {
 		return nil
 	}
-	if err := c.update(e); err != nil {
-		return err
-	}
+	c.update(e)
 	if c.d.o.Listen == nil {
 		return nil
 	}
@@ -177,16 +176,10 @@ func (c *modelCall) open(show *schemas.AssistantMessage) (err error) {
 	return err
 }
 
-// update gives a delta to those who watch, once the message it belongs to is in the log.
-func (c *modelCall) update(e schemas.StreamEvent) error {
+// update gives a delta to those who watch.
+func (c *modelCall) update(e schemas.StreamEvent) {
 	if c.d.o.Live == nil {
-		return nil
-	}
-	if !c.stored {
-		if err := c.d.o.Log.Flush(c.ctx); err != nil {
-			return &LostError{Session: c.d.session, Seq: c.seq, Err: err}
-		}
-		c.stored = true
+		return
 	}
 	u := schemas.Update{Session: c.d.session, Event: c.seq, Time: c.d.o.Clock.Now(), Source: c.d.o.Source}
 	u.Data = &schemas.MessageUpdate{MessageID: c.id, AssistantMessageEvents: []schemas.StreamEvent{e}}
@@ -195,8 +188,7 @@ func (c *modelCall) update(e schemas.StreamEvent) error {
 			u.RunID, u.TurnID = s.Run.ID, s.Run.Turn.ID
 		}
 	})
-	c.d.o.Live.Update(c.ctx, u)
-	return nil
+	c.feed.put(c.ctx, u)
 }
 
 // end puts the whole reply into the log. A stream without start is announced with it (finding 002).
@@ -212,9 +204,14 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 		if err := c.open(final); err != nil {
 			return err
 		}
-	} else if c.d.o.Live != nil {
-		c.d.o.Live.Settle(c.ctx, c.d.session, c.seq)
 	}
+	c.closeFeed() // nothing follows the end of what it belongs to
 	end.MessageID, end.Message.Message = c.id, final
 	return c.d.emit(c.ctx, end, "")
+}
+
+func (c *modelCall) closeFeed() {
+	if c.d.o.Live != nil {
+		c.feed.close(c.ctx, c.d.session, c.seq)
+	}
 }

@@ -1,0 +1,186 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/loopbus/loopbus"
+
+// An importRule says what the packages below a folder may import beyond the standard library and their own folder: of
+// this module the folders named in ours, of others the modules and packages that begin with one of others. The longest
+// folder that matches a package has its rule.
+type importRule struct {
+	folder string
+	ours   []string
+	others []string
+}
+
+var (
+	natsClient = "github.com/nats-io/nats.go"
+	natsServer = "github.com/nats-io/nats-server/v2/server"
+	watermill  = "github.com/ThreeDotsLabs/watermill"
+	prometheus = "github.com/prometheus/client_golang/prometheus"
+	goCmp      = "github.com/google/go-cmp/cmp"
+)
+
+// importRules is the import table. It is about packages, not about their tests, which may bring together what they need.
+// A package that no rule is for fails the test: a new folder needs a decision.
+var importRules = []importRule{
+	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
+	{"schemas/toolargs", nil, nil},
+	{"loop", []string{"schemas"}, nil},
+	{"loop/driver", []string{"loop", "schemas"}, nil},
+	{"eventstore", []string{"schemas"}, []string{natsClient}},
+	{"eventstore/eventstoretest", []string{"schemas", "eventstore"}, []string{goCmp}},
+	{"bus", []string{"schemas"}, []string{natsClient, natsServer, watermill, prometheus,
+		"github.com/cloudevents/sdk-go/v2", "golang.org/x/sync"}},
+	{"tools", []string{"schemas"}, []string{"golang.org/x/image", "golang.org/x/text"}},
+	{"tools/worker", []string{"schemas", "tools"}, []string{natsClient, watermill, prometheus}},
+	{"providers", []string{"schemas"}, nil},
+	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, []string{natsClient, natsServer,
+		watermill, prometheus, "github.com/goccy/go-yaml", "go.opentelemetry.io/otel", "golang.org/x/sync"}},
+	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, nil},
+}
+
+// pureImports is all that the loop may know of the standard library. Of time it uses values that events bring; that it
+// does not ask for the time is the business of TestLoopAsksNothing.
+var pureImports = []string{"encoding/json", "fmt", "slices", "time"}
+
+// goPackage is what go list tells of a package.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func TestImportTable(t *testing.T) {
+	for _, p := range packages(t) {
+		folder := folderOf(p.ImportPath)
+		rule, ok := ruleOf(folder)
+		if !ok {
+			t.Errorf("package %s: no rule says what it may import", folder)
+			continue
+		}
+		for _, path := range p.Imports {
+			if !rule.allows(path) {
+				t.Errorf("package %s imports %s", folder, path)
+			}
+		}
+	}
+}
+
+func TestLoopImportsNothingImpure(t *testing.T) {
+	for _, p := range packages(t, "./loop") {
+		for _, path := range p.Imports {
+			if folderOf(path) != "schemas" && !slices.Contains(pureImports, path) {
+				t.Errorf("package loop imports %s", path)
+			}
+		}
+	}
+}
+
+func TestRulesSeeWhatIsForbidden(t *testing.T) {
+	for _, c := range []struct{ folder, path string }{
+		{"loop", modulePath + "/bus"},
+		{"loop", modulePath + "/loop/driver"},
+		{"loop", natsClient},
+		{"loop/driver", modulePath + "/eventstore"},
+		{"bus", modulePath + "/eventstore"},
+		{"eventstore", modulePath + "/bus"},
+		{"tools/read", natsClient},
+		{"tools/worker", modulePath + "/bus"},
+		{"providers/scripted", modulePath + "/loop"},
+		{"schemas", modulePath + "/loop"},
+		{"schemas", natsClient + "/jetstream"},
+		{"cmd/runner", modulePath + "/integration"},
+		{"cmd/runner", "github.com/stretchr/testify/assert"},
+	} {
+		rule, ok := ruleOf(c.folder)
+		if !ok || rule.allows(c.path) {
+			t.Errorf("%s may import %s", c.folder, c.path)
+		}
+	}
+}
+
+// packages lists the module's packages as go list sees them.
+func packages(t *testing.T, patterns ...string) []goPackage {
+	t.Helper()
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports"}, patterns...)...)
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			t.Fatalf("go list: %v\n%s", err, failed.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatal("go list: no package")
+	}
+	return all
+}
+
+// folderOf is a package's place in the module, "" for a package of another.
+func folderOf(path string) string {
+	folder, ok := strings.CutPrefix(path, modulePath+"/")
+	if !ok {
+		return ""
+	}
+	return folder
+}
+
+func ruleOf(folder string) (rule importRule, ok bool) {
+	for _, r := range importRules {
+		if below(folder, r.folder) && len(r.folder) > len(rule.folder) {
+			rule, ok = r, true
+		}
+	}
+	return rule, ok
+}
+
+func (r importRule) allows(path string) bool {
+	if ours := folderOf(path); ours != "" {
+		owner, ok := ruleOf(ours)
+		return ok && (owner.folder == r.folder || slices.Contains(r.ours, owner.folder) || allowsPart(r, owner.folder))
+	}
+	first, _, _ := strings.Cut(path, "/")
+	if !strings.Contains(first, ".") {
+		return true // standard library
+	}
+	return slices.ContainsFunc(r.others, func(other string) bool { return below(path, other) })
+}
+
+// allowsPart reports whether a rule allows a part of a folder with a rule of its own: schemas includes schemas/toolargs,
+// but a package that is allowed the loop is not thereby allowed its driver, unless it connects everything.
+func allowsPart(r importRule, part string) bool {
+	connects := r.folder == "cmd" || r.folder == "integration"
+	return slices.ContainsFunc(r.ours, func(folder string) bool {
+		return below(part, folder) && (connects || folder == "schemas")
+	})
+}
+
+// below reports whether path is root or lies below it.
+func below(path, root string) bool {
+	return path == root || strings.HasPrefix(path, root+"/")
+}
