@@ -29,13 +29,14 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
 		return picture{}, false
 	}
-	decoded, _, err := image.Decode(bytes.NewReader(data))
-	if err != nil {
-		return picture{}, false
-	}
 	width, height := config.Width, config.Height
 	pic = picture{originalWidth: width, originalHeight: height}
-	if width <= maxSide && height <= maxSide && base64.StdEncoding.EncodedLen(len(data)) < maxBase64 {
+	small := width <= maxSide && height <= maxSide && base64.StdEncoding.EncodedLen(len(data)) < maxBase64
+	decoded, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil && !(small && isAnimatedWebP(data)) {
+		return picture{}, false
+	}
+	if small {
 		pic.data, pic.mime, pic.width, pic.height = data, mime, width, height
 		return pic, true
 	}
@@ -51,6 +52,12 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 		width, height = max(1, width*3/4), max(1, height*3/4)
 	}
 	return picture{}, false
+}
+
+// isAnimatedWebP reports whether data is what models may be able to see but package webp cannot decode.
+func isAnimatedWebP(data []byte) bool {
+	const flags, animation = 20, 0x02
+	return len(data) > flags && string(data[8:16]) == "WEBPVP8X" && data[flags]&animation != 0
 }
 
 // within brings the width to the largest side and then the height, keeping the proportions.
