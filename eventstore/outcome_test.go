@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -94,7 +95,7 @@ func mustVerify(t *testing.T, s *eventstore.Store, session string, events uint64
 }
 
 func TestAckLost(t *testing.T) {
-	f := newFaulty(t, eventstore.Options{})
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour}) // the lost connection alone must tell
 	l := open(t, f.store, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
 	f.proxy.loseDown.Store(true)
@@ -112,7 +113,7 @@ func TestAckLost(t *testing.T) {
 }
 
 func TestPublishLost(t *testing.T) {
-	f := newFaulty(t, eventstore.Options{})
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour})
 	l := open(t, f.store, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
 	f.proxy.loseUp.Store(true)
@@ -127,25 +128,42 @@ func TestPublishLost(t *testing.T) {
 	mustVerify(t, f.direct, "s1", 3)
 }
 
-// The connection stays up and says nothing: only the timeout tells, and reading back is not answered either.
+// The connection stays up and is silent for a while: only the timeout tells.
 func TestAckTimesOut(t *testing.T) {
-	f := newFaulty(t, eventstore.Options{AppendTimeout: 50 * time.Millisecond})
+	var logged syncBuffer
+	f := newFaulty(t, eventstore.Options{AppendTimeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	l := open(t, f.store, "s1")
 	f.proxy.loseDown.Store(true)
 	if err := l.Append(ctxOf(t), event("s1", 1, "a")); err != nil {
 		t.Fatal(err)
 	}
 	f.stored(t, "s1", 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	eventually(t, "the timeout is noticed", func() bool { return strings.Contains(logged.String(), "nats: timeout") })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := l.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("flush while nothing is answered: %v", err)
 	}
+	f.proxy.loseDown.Store(false)
+	mustAppend(t, l, event("s1", 2, "a"))
+	mustVerify(t, f.direct, "s1", 2)
+}
+
+// A request whose connection is lost is made again at once.
+func TestOpenWhileDisconnected(t *testing.T) {
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour, OutcomeTimeout: time.Hour})
+	mustAppend(t, open(t, f.direct, "s1"), event("s1", 1, "a"))
+	f.proxy.loseUp.Store(true)
+	done := make(chan error)
+	go func() {
+		_, err := f.store.Open(ctxOf(t), "s1")
+		done <- err
+	}()
+	eventually(t, "the request is lost", func() bool { return f.proxy.lost.Load() > 0 })
 	f.proxy.cut()
-	if err := l.Flush(ctxOf(t)); err != nil {
-		t.Fatal(err)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
-	mustVerify(t, f.direct, "s1", 1)
 }
 
 // Our publish was lost and somebody else wrote in its place.
@@ -236,7 +254,7 @@ func TestServerRestart(t *testing.T) {
 	server := startServer(t, dir, -1)
 	js := connect(t, server.ClientURL())
 	createStreams(t, js)
-	s := newStore(t, js, eventstore.Options{})
+	s := newStore(t, js, eventstore.Options{FollowCheck: time.Hour})
 	const n = 400
 	ctx, cancel := context.WithCancel(ctxOf(t))
 	defer cancel()

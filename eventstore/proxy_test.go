@@ -11,8 +11,9 @@ import (
 type proxy struct {
 	listener net.Listener
 	target   string
-	loseUp   atomic.Bool // what the client says
-	loseDown atomic.Bool // what the server says
+	loseUp   atomic.Bool  // what the client says
+	loseDown atomic.Bool  // what the server says
+	lost     atomic.Int64 // bytes
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -51,20 +52,20 @@ func (p *proxy) accept() {
 		p.mu.Lock()
 		p.conns = append(p.conns, down, up)
 		p.mu.Unlock()
-		p.wg.Go(func() { pipe(up, down, &p.loseUp) })
-		p.wg.Go(func() { pipe(down, up, &p.loseDown) })
+		p.wg.Go(func() { p.pipe(up, down, &p.loseUp) })
+		p.wg.Go(func() { p.pipe(down, up, &p.loseDown) })
 	}
 }
 
-func pipe(to, from net.Conn, lose *atomic.Bool) {
+func (p *proxy) pipe(to, from net.Conn, lose *atomic.Bool) {
 	defer func() { _ = to.Close(); _ = from.Close() }()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && !lose.Load() {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
+		if lose.Load() {
+			p.lost.Add(int64(n))
+		} else if _, err := to.Write(buf[:n]); err != nil {
+			return
 		}
 		if err != nil {
 			return

@@ -107,58 +107,6 @@ func TestRefusedByTheServer(t *testing.T) {
 	}
 }
 
-// A follower that does not read for a while loses live events from its queue and reads them again.
-func TestFollowSlowReader(t *testing.T) {
-	s, _ := newJetStream(t, eventstore.Options{})
-	l := open(t, s, "s1")
-	mustAppend(t, l, event("s1", 1, "a"))
-	const n = 5000
-	next := uint64(1)
-	for e, err := range s.Follow(ctxOf(t), "s1", 1) {
-		if err != nil || e.Seq != next {
-			t.Fatalf("event %d, want %d: %v", e.Seq, next, err)
-		}
-		if e.Seq == 1 {
-			for seq := uint64(2); seq <= n; seq++ {
-				if err := l.Append(ctxOf(t), event("s1", seq, "a")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := l.Flush(ctxOf(t)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if next++; next > n {
-			break
-		}
-	}
-}
-
-// An event that was stored and never republished is found by the check of a quiet follower.
-func TestFollowWithoutRepublish(t *testing.T) {
-	s, js := newJetStream(t, eventstore.Options{FollowCheck: 20 * time.Millisecond})
-	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stream.CachedInfo().Config
-	cfg.RePublish = nil
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	l := open(t, s, "s1")
-	mustAppend(t, l, event("s1", 1, "a"))
-	for e, err := range s.Follow(ctxOf(t), "s1", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Seq == 3 {
-			break
-		}
-		mustAppend(t, l, event("s1", e.Seq+1, "a"))
-	}
-}
-
 // Crash points of whoever appends: before the write, and after it with the acknowledgement lost.
 func TestMemoryOnAppend(t *testing.T) {
 	crash := errors.New("crash")

@@ -2,6 +2,7 @@ package eventstore_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/eventstore/eventstoretest"
@@ -15,7 +16,7 @@ func TestMemory(t *testing.T) {
 
 func TestJetStream(t *testing.T) {
 	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
-		s, _ := newJetStream(t, eventstore.Options{})
+		s, _ := newJetStream(t, eventstore.Options{FollowCheck: time.Hour}) // following must not live on the check
 		return eventstoretest.Of(s)
 	})
 }
