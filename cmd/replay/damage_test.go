@@ -79,6 +79,29 @@ func TestDamagedLogs(t *testing.T) {
 	expect(t, w.replay("verify", "--json", "service"), exitBad, `"session":"service","ok":false,"events":16,"event":17,"problem":`, "")
 }
 
+func TestDamagedPayload(t *testing.T) {
+	w := newWorld(t)
+	w.bigSession()
+	bucket, err := w.conn.JetStream().ObjectStore(w.ctx(), schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payloads, err := bucket.List(w.ctx())
+	if err != nil || len(payloads) != 1 {
+		t.Fatalf("%d payloads, %v", len(payloads), err)
+	}
+	if _, err := bucket.PutBytes(w.ctx(), payloads[0].Name, []byte(`{"messages":[]}`)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w.replay("export", "big"), exitBad, "", "after event 0: message 1 of the stream: payload nats://agent_blobs/")
+	expect(t, w.replay("verify"), exitBad, "big: BAD: event 1: payload in the object store", "")
+	if err := bucket.Delete(w.ctx(), payloads[0].Name); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w.replay("export", "big"), exitBad, "", "object not found")
+	expect(t, w.replay("show", "big"), exitBad, "", "object not found")
+}
+
 func TestVerifyComparesSnapshots(t *testing.T) {
 	w := newWorld(t)
 	w.agentSession()

@@ -120,7 +120,8 @@ func TestStreamedTextEndsAsTheWholeMessage(t *testing.T) {
 }
 
 func TestStreamedTextWithAGapIsShownWholeAtItsEnd(t *testing.T) {
-	s := streamed(rand.New(rand.NewPCG(1, 1)), schemas.Contents{schemas.Text{Text: "one two three four"}})
+	s := streamed(rand.New(rand.NewPCG(2, 1)), schemas.Contents{schemas.Text{Text: "one two three four"}})
+	whole := s.whole(t)
 	play := func(updates ...schemas.Update) string {
 		return shown(t, func(tr *transcript) error {
 			if err := tr.event(s.start); err != nil {
@@ -130,11 +131,17 @@ func TestStreamedTextWithAGapIsShownWholeAtItsEnd(t *testing.T) {
 				if err := tr.update(u); err != nil {
 					return err
 				}
+				if !strings.HasPrefix("\n"+whole, tr.live.printed) {
+					t.Errorf("shown live: %q", tr.live.printed)
+				}
 			}
 			return tr.event(s.end)
 		})
 	}
 	last := len(s.updates) - 1
+	if last < 4 {
+		t.Fatalf("only %d updates: choose another seed", last+1)
+	}
 	for name, got := range map[string]string{
 		"none at all":     play(),
 		"the first":       play(s.updates[1:]...),
@@ -144,7 +151,7 @@ func TestStreamedTextWithAGapIsShownWholeAtItsEnd(t *testing.T) {
 		"of another one":  play(schemas.Update{Event: 3, N: 1, Data: s.updates[1].Data}),
 		"and one too few": play(s.updates[0]),
 	} {
-		if d := cmp.Diff(s.whole(t), got); d != "" {
+		if d := cmp.Diff(whole, got); d != "" {
 			t.Errorf("%s (-whole +got):\n%s", name, d)
 		}
 	}
