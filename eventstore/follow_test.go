@@ -18,7 +18,7 @@ func TestFollowSlowReader(t *testing.T) {
 	s, js := newJetStream(t, eventstore.Options{FollowCheck: time.Hour})
 	l := open(t, s, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
-	const n = 5000
+	const n = 3000
 	seen, err := js.Conn().SubscribeSync("agent.live.s1.event")
 	if err != nil {
 		t.Fatal(err)

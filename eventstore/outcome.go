@@ -13,7 +13,7 @@ import (
 type OutcomeError struct {
 	Session string
 	Seq     uint64
-	Cause   error // why the first answer was missing, or what the last attempt to find out met
+	Cause   error // what the last attempt to find out met
 }
 
 // Error names session, sequence and cause.
@@ -35,7 +35,7 @@ func (l *Log) unknown(ent *entry, cause error) {
 		return
 	}
 	l.s.o.Logger.Warn("append without an answer, finding out", "session", l.session, "seq", ent.seq, "err", cause)
-	l.work(func(ctx context.Context) { l.findOut(ctx, ent, cause) })
+	l.work(func(ctx context.Context) { l.findOut(ctx, ent) })
 }
 
 // work runs f in a goroutine that lasts at most OutcomeTimeout and ends when the log fails or is closed. mu is held.
@@ -49,8 +49,9 @@ func (l *Log) work(f func(ctx context.Context)) {
 }
 
 // findOut reads back what is stored at the place of an entry, and publishes again while nothing is.
-func (l *Log) findOut(ctx context.Context, ent *entry, cause error) {
+func (l *Log) findOut(ctx context.Context, ent *entry) {
 	hash, expected := ent.hash(), l.headNow()
+	var cause error // what the last attempt met
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		rec, found, err := l.readBack(ctx, expected.stream)
 		switch {

@@ -116,10 +116,10 @@ func testFollow(t *testing.T, s Store) {
 }
 
 func testFollowFastWriter(t *testing.T, s Store) {
-	const n = 3000
+	const n = 1500
 	want := simples("s1", 1, n)
 	l := mustOpen(t, s, "s1")
-	results := make(chan []schemas.Event, 4)
+	results := make(chan []schemas.Event, 3)
 	begin := make(chan struct{})
 	for i := range cap(results) {
 		go func() {
