@@ -6,10 +6,29 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/loopbus/loopbus/cmd/internal/config"
 )
+
+// text is a log that may still be written to while it is read: Watermill's router says a last word after it has ended.
+type text struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *text) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *text) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
 
 // The command as a whole: it starts on a server where nothing is set up, serves the built-in tools, keeps them in their
 // root, logs nothing of what they say, and drains.
@@ -25,7 +44,7 @@ func TestCommand(t *testing.T) {
 	environ := []string{"PATH=" + os.Getenv("PATH"), "API_KEY=secret", "EXTRA=1"}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var log bytes.Buffer
+	var log text
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"--nats", r.server.ClientURL(), "--id", "w9", "--env", "EXTRA"}, getenv, environ, &log, &log)
