@@ -81,4 +81,3 @@ func strict(raw json.RawMessage) bool {
 	_, err := decodeStrict(raw)
 	return err == nil
 }
-

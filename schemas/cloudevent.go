@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -70,17 +72,17 @@ func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
 	}
-	name := string(e.Type())
-	h := make(headerMap, 16)
+	named := wireNames[e.Type()]
+	h := newHeader()
 	h.set(HeaderSpecVersion, SpecVersion)
 	h.set(HeaderID, e.ID())
 	h.set(HeaderSource, e.Source)
-	h.set(HeaderType, CloudEventType(name))
+	h.set(HeaderType, named.ceType)
 	h.set(HeaderSubject, e.Session)
 	h.set(HeaderTime, e.Time.UTC().Format(time.RFC3339Nano))
 	h.set(HeaderDataContentType, ContentJSON)
-	h.set(HeaderDataSchema, DataSchema("events", name))
-	h.set(HeaderSequence, fmt.Sprintf("%020d", e.Seq))
+	h.set(HeaderDataSchema, named.dataSchema)
+	h.set(HeaderSequence, padded(e.Seq))
 	h.set(HeaderRunID, e.RunID)
 	h.set(HeaderTurnID, e.TurnID)
 	h.set(HeaderCorrelationID, e.CorrelationID)
@@ -88,7 +90,25 @@ func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error
 	h.set(HeaderPartitionKey, e.Session)
 	h.set(HeaderTraceParent, e.TraceParent)
 	h.set(HeaderPrevHash, e.PrevHash)
-	return h, payload, nil
+	return h.values, payload, nil
+}
+
+// wireNames are the CloudEvents type and schema of each event type, made once: they are on every event.
+var wireNames = func() map[EventType]wireName {
+	names := make(map[EventType]wireName, len(eventTypes))
+	for t := range eventTypes {
+		names[t] = wireName{CloudEventType(t), DataSchema("events", string(t))}
+	}
+	return names
+}()
+
+type wireName struct{ ceType, dataSchema string }
+
+// padded is a sequence of twenty digits, so that text sorts as numbers do.
+func padded(seq uint64) string {
+	const zeros = "00000000000000000000"
+	digits := strconv.FormatUint(seq, 10)
+	return zeros[:len(zeros)-len(digits)] + digits
 }
 
 // EncodeUpdate returns an update as a CloudEvent in binary mode. The headers are a fresh map. It refuses what
@@ -102,7 +122,7 @@ func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err err
 		return nil, nil, fmt.Errorf("schemas: encode update %s: %w", u.ID(), err)
 	}
 	name := string(u.Data.EventType())
-	h := make(headerMap, 12)
+	h := newHeader()
 	h.set(HeaderSpecVersion, SpecVersion)
 	h.set(HeaderID, u.ID())
 	h.set(HeaderSource, u.Source)
@@ -111,10 +131,10 @@ func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err err
 	h.set(HeaderTime, u.Time.UTC().Format(time.RFC3339Nano))
 	h.set(HeaderDataContentType, ContentJSON)
 	h.set(HeaderDataSchema, DataSchema("updates", name))
-	h.set(HeaderSequence, fmt.Sprintf("%020d.%06d", u.Event, u.N))
+	h.set(HeaderSequence, fmt.Sprintf("%s.%06d", padded(u.Event), u.N))
 	h.set(HeaderRunID, u.RunID)
 	h.set(HeaderTurnID, u.TurnID)
-	return h, payload, nil
+	return h.values, payload, nil
 }
 
 // DecodeEvent reads an event from the headers and payload of a stored message. Where the header ce-dataref is set, the
@@ -170,17 +190,25 @@ func DataRef(header map[string][]string) string {
 	return (&attributes{header: header}).optional(HeaderDataRef)
 }
 
+// maxPooled is the largest buffer that is kept for the next event.
+const maxPooled = 64 << 10
+
+var hashBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // Hash is the hash that the next event carries as prevhash: SHA-256, in hex, over the message's ce- headers, sorted, and
 // its payload, both as stored. Other headers belong to the transport.
 func Hash(header map[string][]string, payload []byte) string {
-	keys := make([]string, 0, len(header))
+	var fixed [24]string
+	keys := fixed[:0]
 	for k := range header {
 		if strings.HasPrefix(k, "ce-") {
 			keys = append(keys, k)
 		}
 	}
 	slices.Sort(keys)
-	buf := make([]byte, 0, 640+len(payload))
+	pooled := hashBuffers.Get().(*[]byte)
+	defer hashBuffers.Put(pooled)
+	buf := (*pooled)[:0]
 	for _, k := range keys {
 		for _, v := range header[k] {
 			buf = append(buf, k...)
@@ -192,5 +220,8 @@ func Hash(header map[string][]string, payload []byte) string {
 	buf = append(buf, '\n')
 	buf = append(buf, payload...)
 	sum := sha256.Sum256(buf)
+	if cap(buf) <= maxPooled {
+		*pooled = buf
+	}
 	return hex.EncodeToString(sum[:])
 }

@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -63,7 +64,7 @@ type EventData interface {
 func (e Event) Type() EventType { return e.Data.EventType() }
 
 // ID is <session>/<seq>, the id of the CloudEvent.
-func (e Event) ID() string { return fmt.Sprintf("%s/%d", e.Session, e.Seq) }
+func (e Event) ID() string { return e.Session + "/" + strconv.FormatUint(e.Seq, 10) }
 
 var eventTypes = map[EventType]func() EventData{
 	EventAgentStart:         func() EventData { return new(AgentStart) },

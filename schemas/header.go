@@ -6,15 +6,29 @@ import (
 	"strings"
 )
 
-// headerMap is a NATS header.
-type headerMap map[string][]string
+// headerBuilder makes a NATS header. Its one-element lists share an array, so that a header costs two allocations and
+// not one for each attribute.
+type headerBuilder struct {
+	values map[string][]string
+	lists  []string
+}
+
+// maxHeaders is at least how many headers an event has.
+const maxHeaders = 18
+
+func newHeader() *headerBuilder {
+	return &headerBuilder{make(map[string][]string, maxHeaders), make([]string, 0, maxHeaders)}
+}
 
 // set adds a header in the percent-encoding of the NATS protocol binding. It leaves out empty values: CloudEvents has
 // no empty attributes.
-func (h headerMap) set(key, value string) {
-	if value != "" {
-		h[key] = []string{EncodeHeaderValue(value)}
+func (h *headerBuilder) set(key, value string) {
+	if value == "" {
+		return
 	}
+	n := len(h.lists)
+	h.lists = append(h.lists, EncodeHeaderValue(value))
+	h.values[key] = h.lists[n : n+1 : n+1] // nobody can append to one into the next
 }
 
 const upperHex = "0123456789ABCDEF"

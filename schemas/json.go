@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 )
 
 // UnknownTypeError says that a reader met a type it does not know. It is a refusal, not a damage: a newer writer may
@@ -26,13 +27,32 @@ func decodeAs[T any](raw []byte) (T, error) {
 
 // marshalPlain is json.Marshal without the escaping of <, > and &: content is read by people and models, not browsers.
 func marshalPlain(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	e := encoders.Get().(*encoder)
+	defer e.release()
+	if err := e.json.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n"))), nil
+}
+
+// encoder is a JSON encoder with its buffer. Messages nest values that encode themselves, each with one of its own.
+type encoder struct {
+	buf  bytes.Buffer
+	json *json.Encoder
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := new(encoder)
+	e.json = json.NewEncoder(&e.buf)
+	e.json.SetEscapeHTML(false)
+	return e
+}}
+
+func (e *encoder) release() {
+	if e.buf.Cap() <= maxPooled {
+		e.buf.Reset()
+		encoders.Put(e)
+	}
 }
 
 // marshalTyped writes v, which must encode as an object, with one more string member in front.
