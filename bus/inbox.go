@@ -35,8 +35,8 @@ type Handler interface {
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
 }
 
-// errDraining gives a command back that was not begun when the inbox stopped.
-var errDraining = errors.New("bus: inbox is stopping")
+// errGivenBack gives a command back that was not begun when its partition was left.
+var errGivenBack = errors.New("bus: another runner reads the partition now")
 
 // Inbox reads a runner's share of the sessions' commands: the partitions that rendezvous hashing over the live runners
 // gives it. It leaves and takes partitions as runners come and go, and it tells the server of every command it has in
@@ -113,8 +113,8 @@ func (in *Inbox) serve(ctx, work context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(in.sub.lost, func() { cancel(context.Cause(in.sub.lost)) })()
 	err := in.members().run(ctx, func(ids []string) {
-		mine := share(in.sub.partitions, ids, in.opts.RunnerID)
-		in.sub.read(work, mine)
+		in.sub.meet(len(ids) - 1)
+		in.sub.read(work, share(in.sub.partitions, ids, in.opts.RunnerID))
 		in.becomeReady()
 	})
 	if lost := context.Cause(in.sub.lost); lost != nil {
@@ -186,7 +186,7 @@ func (in *Inbox) router(h Handler) (*message.Router, error) {
 		metrics.NewPrometheusMetricsBuilder(in.opts.Registerer, "loopbus", "inbox").AddPrometheusRouterMetrics(router)
 	}
 	router.AddMiddleware(slices.Concat(in.opts.Middleware, []message.HandlerMiddleware{middleware.CorrelationID})...)
-	handler := newInboxHandler(in.conn, in.opts, in.sub.draining, h)
+	handler := newInboxHandler(in.conn, in.opts, h)
 	router.AddConsumerHandler("inbox", in.conn.subjects.Command("*", "*"), in.sub, handler.handle).
 		AddMiddleware(handler.giveUp, middleware.Recoverer)
 	return router, nil

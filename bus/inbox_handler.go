@@ -13,18 +13,17 @@ import (
 
 // inboxHandler is what the Router does with a message: decode it, wait for its turn, and deliver or reject it.
 type inboxHandler struct {
-	conn     *Conn
-	opts     InboxOptions
-	draining <-chan struct{}
-	next     Handler
-	refuse   func(*message.Message, *RejectError) error
+	conn   *Conn
+	opts   InboxOptions
+	next   Handler
+	refuse func(*message.Message, *RejectError) error
 }
 
 // errTooOften gives up a message that came too often without an answer: it may be what kills its runners.
 var errTooOften = errors.New("delivered too often without an answer")
 
-func newInboxHandler(c *Conn, o InboxOptions, draining <-chan struct{}, next Handler) *inboxHandler {
-	h := &inboxHandler{conn: c, opts: o, draining: draining, next: next}
+func newInboxHandler(c *Conn, o InboxOptions, next Handler) *inboxHandler {
+	h := &inboxHandler{conn: c, opts: o, next: next}
 	timeout := middleware.Timeout(o.RejectTimeout)
 	h.refuse = func(m *message.Message, reason *RejectError) error {
 		_, err := timeout(func(m *message.Message) ([]*message.Message, error) {
@@ -41,11 +40,11 @@ func (h *inboxHandler) handle(m *message.Message) error {
 		return errors.New("bus: not a message of the inbox")
 	}
 	cmd, decodeErr := h.decode(d)
-	if err := d.place.wait(m.Context(), h.draining); err != nil {
+	if err := d.place.wait(m.Context(), d.partition.over); err != nil {
 		return err
 	}
-	if isClosed(h.draining) {
-		return errDraining
+	if isClosed(d.partition.over) {
+		return errGivenBack
 	}
 	var reason *RejectError
 	if errors.As(decodeErr, &reason) {
@@ -89,8 +88,8 @@ func (h *inboxHandler) reject(ctx context.Context, d *delivery, why *RejectError
 	return nil
 }
 
-// giveUp is the middleware that rejects a message at the failure of its last delivery. What we give back because we stop
-// is no failure.
+// giveUp is the middleware that rejects a message at the failure of its last delivery. What fails while its partition
+// is being left goes to the next reader instead.
 func (h *inboxHandler) giveUp(next message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(m)
@@ -98,7 +97,7 @@ func (h *inboxHandler) giveUp(next message.HandlerFunc) message.HandlerFunc {
 		if d == nil || d.count <= uint64(h.opts.MaxDeliver) {
 			_, err = next(m)
 		}
-		if err == nil || d == nil || d.count < uint64(h.opts.MaxDeliver) || isClosed(h.draining) {
+		if err == nil || d == nil || d.count < uint64(h.opts.MaxDeliver) || isClosed(d.partition.over) {
 			return nil, err
 		}
 		reason := &RejectError{Code: schemas.RejectDelivery,

@@ -61,7 +61,7 @@ func (ls *lanes) join(session string, seq uint64) *ticket {
 	return t
 }
 
-// wait returns nil when it is the ticket's turn. The ticket has to leave in any case.
+// wait returns nil when it is the ticket's turn, or errGivenBack once stop is closed. The ticket has to leave in any case.
 func (t *ticket) wait(ctx context.Context, stop <-chan struct{}) error {
 	if t.called == nil {
 		return nil
@@ -70,7 +70,7 @@ func (t *ticket) wait(ctx context.Context, stop <-chan struct{}) error {
 	case <-t.called:
 		return nil
 	case <-stop:
-		return errDraining
+		return errGivenBack
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -134,7 +134,7 @@ func TestWaitingInALaneEnds(t *testing.T) {
 	ls.join("s", 1)
 	stop := make(chan struct{})
 	close(stop)
-	if err := ls.join("s", 2).wait(context.Background(), stop); !errors.Is(err, errDraining) {
+	if err := ls.join("s", 2).wait(context.Background(), stop); !errors.Is(err, errGivenBack) {
 		t.Errorf("stopped: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -29,6 +29,9 @@ type InboxOptions struct {
 	// HandoverWait is how long a partition that another runner should read now is kept until none of its commands is in
 	// hand, so that a model call under way need not be repeated elsewhere; default 5 s.
 	HandoverWait time.Duration
+	// TakeoverWait is how long the first commands of a partition wait that another live runner may have read until now,
+	// so that what that one gives back comes before them; default 100 ms.
+	TakeoverWait time.Duration
 	// MaxDeliver is after how many deliveries a command that fails is given up: it is rejected and kept in AGENT_DEAD;
 	// default 10.
 	MaxDeliver int
@@ -65,6 +68,7 @@ func (o InboxOptions) withDefaults() (InboxOptions, error) {
 	o.PinnedTTL = or(o.PinnedTTL, 4*time.Second)
 	o.MemberTTL = or(o.MemberTTL, 4*time.Second)
 	o.HandoverWait = or(o.HandoverWait, 5*time.Second)
+	o.TakeoverWait = or(o.TakeoverWait, 100*time.Millisecond)
 	o.MaxDeliver = or(o.MaxDeliver, defaultMaxDeliver)
 	o.MaxPending = or(o.MaxPending, defaultMaxPending)
 	o.MaxInHand = or(o.MaxInHand, defaultMaxInHand)

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	maxPullBatch = 16                     // messages that one pull request asks for
-	windDown     = 100 * time.Millisecond // for a pull request that was cut off to be answered
-	maxPullWait  = 2 * time.Second        // between pull requests that fail
+	maxPullBatch = 16              // messages that one pull request asks for
+	maxPullWait  = 2 * time.Second // between pull requests that fail
 )
 
 // partition reads one partition of the inbox, from one goroutine.
@@ -27,17 +26,31 @@ type partition struct {
 	logger *slog.Logger
 	wishes chan bool     // the latest wish whether it should be read
 	idle   chan struct{} // signalled when nothing of it is in hand any more
+	over   chan struct{} // closed when it is being left: what has not begun goes back
 	gone   chan struct{} // closed when it is not read any more
 	inHand atomic.Int64
 
-	wanted  bool        // what follows belongs to the reading goroutine
-	patient *time.Timer // how long it waits to become idle once it is not wanted
-	late    bool        // it has waited long enough
+	// What follows belongs to the reading goroutine.
+	wanted  bool
+	patient *time.Timer     // how long it waits to become idle once it is not wanted
+	late    bool            // it has waited long enough
+	fresh   bool            // it has passed on nothing yet
+	early   []jetstream.Msg // what came first, until settled fires
+	settled *time.Timer
+	// The last pin that the server gave us, "" for none, and the last that we gave back.
+	pin, unpinned string
 }
 
 func newPartition(s *inboxSubscriber, n int) *partition {
-	return &partition{sub: s, n: n, logger: s.opts.Logger.With("partition", n), wanted: true, wishes: make(chan bool, 1),
-		idle: make(chan struct{}, 1), gone: make(chan struct{}), patient: time.NewTimer(time.Hour)}
+	return &partition{sub: s, n: n, logger: s.opts.Logger.With("partition", n), wishes: make(chan bool, 1),
+		idle: make(chan struct{}, 1), over: make(chan struct{}), gone: make(chan struct{}), wanted: true, patient: stoppedTimer(), fresh: true,
+		settled: stoppedTimer()}
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
 }
 
 // wish says whether the partition should be read; the latest wish counts.
@@ -70,10 +83,17 @@ func (p *partition) log(d *delivery, action string, err error) {
 func (p *partition) read(ctx context.Context) {
 	defer close(p.gone)
 	defer p.patient.Stop()
+	defer p.settled.Stop()
+	defer func() {
+		if !isClosed(p.over) {
+			p.sub.slots.give(len(p.early))
+			p.giveBack()
+		}
+	}()
 	p.logger.Debug("reading partition")
 	var consumer jetstream.Consumer
 	failures := 0
-	for !p.leaving() {
+	for !p.leaving(nil) {
 		var err error
 		if consumer == nil {
 			consumer, err = p.sub.consumer(ctx, p.n)
@@ -121,18 +141,21 @@ func (p *partition) pull(ctx context.Context, c jetstream.Consumer) error {
 	defer func() { p.sub.slots.give(asked - taken) }()
 	request, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batch, err := c.Fetch(asked, jetstream.FetchContext(newPullTime(request, p.sub.pullExpiry())), jetstream.FetchPriorityGroup(priorityGroup))
+	batch, err := c.Fetch(asked, jetstream.FetchPriorityGroup(priorityGroup),
+		jetstream.FetchContext(newPullTime(request, p.sub.pullExpiry())))
 	if err != nil {
 		return err
 	}
-	for !p.leaving() {
+	for !p.leaving(batch) {
 		select {
 		case msg, ok := <-batch.Messages():
 			if !ok {
 				return pullError(batch.Error())
 			}
 			taken++
-			p.sub.take(ctx, p, msg)
+			p.take(ctx, msg)
+		case <-p.settled.C:
+			p.takeEarly(ctx)
 		case p.wanted = <-p.wishes:
 			p.wished()
 		case <-p.idle:
@@ -141,42 +164,9 @@ func (p *partition) pull(ctx context.Context, c jetstream.Consumer) error {
 		case <-p.sub.draining:
 		}
 	}
-	p.handOver(batch, cancel)
+	taken -= len(p.early)
+	p.windDown(batch, cancel)
 	return nil
-}
-
-// wished starts the wait for the partition to become idle, or forgets it.
-func (p *partition) wished() {
-	p.late = false
-	p.patient.Reset(p.sub.opts.HandoverWait)
-}
-
-// leaving reports whether the partition should be left now.
-func (p *partition) leaving() bool {
-	return p.sub.isDraining() || !p.wanted && (p.late || p.inHand.Load() == 0)
-}
-
-// handOver gives the partition to whoever reads it next. It keeps listening for a moment: the server may be sending a
-// message just now, and one that nobody hears would be delivered again only after AckWait. What still comes is given back.
-func (p *partition) handOver(batch jetstream.MessageBatch, cancel context.CancelFunc) {
-	p.unpin()
-	cutOff := time.AfterFunc(windDown, cancel)
-	defer cutOff.Stop()
-	late := false
-	for msg := range batch.Messages() {
-		p.logger.Debug("giving back a command that came late", "subject", msg.Subject(), "err", msg.Nak())
-		late = true
-		cancel()
-	}
-	if late {
-		p.unpin()
-	}
-}
-
-func (p *partition) unpin() {
-	if err := p.sub.unpin(p.n); err != nil {
-		p.logger.Debug("unpin partition", "err", err)
-	}
 }
 
 // pullTime is a context that tells its deadline and does not keep it: [jetstream.FetchContext] tells the server how long

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -33,6 +34,8 @@ type inboxSubscriber struct {
 	lost     context.Context // ends, with the cause, when the connection is gone for good
 	lose     context.CancelCauseFunc
 
+	others  atomic.Bool // other runners are live
+	met     atomic.Bool // other runners have been live, and may be giving partitions back
 	mu      sync.Mutex
 	readers map[int]*partition
 	wanted  map[int]bool
@@ -78,6 +81,14 @@ func (s *inboxSubscriber) prepare(ctx context.Context) error {
 	// Every partition reserves what it asks for; all together may take half of the slots.
 	s.batch = min(max(s.opts.MaxInHand/(2*s.partitions), 1), maxPullBatch)
 	return s.ensureConsumers(ctx)
+}
+
+// meet is told how many other runners are live.
+func (s *inboxSubscriber) meet(others int) {
+	s.others.Store(others > 0)
+	if others > 0 {
+		s.met.Store(true)
+	}
 }
 
 // read makes mine the partitions to be read. It starts readers and tells others to leave when they can; ctx is what the
@@ -167,7 +178,7 @@ func (s *inboxSubscriber) settle(d *delivery) {
 		err = d.ack()
 	case <-d.msg.Nacked():
 		s.hand.remove(d)
-		delay := d.retryDelay(s.isDraining())
+		delay := d.retryDelay(isClosed(d.partition.over))
 		err = d.nak(delay)
 		hold = delay + s.opts.AckWait
 	}
@@ -188,7 +199,7 @@ func (s *inboxSubscriber) fail(err error) (again bool) {
 	return true
 }
 
-// unpin lets the server give a partition to another runner at once.
+// unpin ends the pin of a partition.
 func (s *inboxSubscriber) unpin(n int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
 	defer cancel()

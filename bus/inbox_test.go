@@ -81,7 +81,8 @@ func textOf(cmd schemas.Command) string {
 // fastOptions are options for tests: everything that can be short is.
 func fastOptions(id string) bus.InboxOptions {
 	return bus.InboxOptions{RunnerID: id, AckWait: 900 * time.Millisecond, PinnedTTL: 600 * time.Millisecond,
-		MemberTTL: time.Second, HandoverWait: 500 * time.Millisecond, StopTimeout: 5 * time.Second}
+		MemberTTL: time.Second, HandoverWait: 500 * time.Millisecond, TakeoverWait: 300 * time.Millisecond,
+		StopTimeout: 5 * time.Second}
 }
 
 // runInbox runs an inbox for the length of the test, or until stop is called, which returns what Run did.
@@ -164,7 +165,7 @@ func TestInboxDeliversInOrderAndAcknowledges(t *testing.T) {
 }
 
 func TestInboxLetsTheNextCommandInOnceOneHasEntered(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	rest := make(chan struct{})
 	h := fakeHandler{deliver: func(ctx context.Context, cmd schemas.Command, entered func()) error {
 		entered()
@@ -186,7 +187,7 @@ func TestInboxLetsTheNextCommandInOnceOneHasEntered(t *testing.T) {
 }
 
 func TestInboxHoldsTheNextCommandBackUntilOneHasEntered(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	started, enter := make(chan struct{}), make(chan struct{})
 	h := fakeHandler{deliver: func(ctx context.Context, cmd schemas.Command, entered func()) error {
 		if textOf(cmd) == "first" {
@@ -211,7 +212,7 @@ func TestInboxHoldsTheNextCommandBackUntilOneHasEntered(t *testing.T) {
 
 // The rule of rest: a command that is being worked on stays with its runner, however long it takes.
 func TestInboxGivesSignsOfLifeWhileACommandRuns(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	o := fastOptions("r1")
 	rest := make(chan struct{})
 	h := fakeHandler{deliver: func(ctx context.Context, _ schemas.Command, _ func()) error {
@@ -234,7 +235,7 @@ func TestInboxGivesSignsOfLifeWhileACommandRuns(t *testing.T) {
 }
 
 func TestInboxDeliversAgainInOrderAfterAnError(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	started, fail := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	h := fakeHandler{deliver: func(ctx context.Context, cmd schemas.Command, entered func()) error {
@@ -260,7 +261,7 @@ func TestInboxDeliversAgainInOrderAfterAnError(t *testing.T) {
 }
 
 func TestInboxSurvivesAPanicAndGivesUpAfterMaxDeliver(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	o := fastOptions("r1")
 	o.MaxDeliver = 2
 	h := fakeHandler{deliver: func(ctx context.Context, cmd schemas.Command, entered func()) error {

@@ -40,7 +40,7 @@ func (f *firedTimers) names() []string {
 }
 
 func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	var fired firedTimers
 	runInbox(t, c, fastOptions("r1"), &fired) // reads every partition by its own filter
 	timers := bus.NewTimers(c)
@@ -68,7 +68,7 @@ func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
 }
 
 func TestTimerIsReplacedAndTakenBack(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	var fired firedTimers
 	runInbox(t, c, fastOptions("r1"), &fired)
 	timers := bus.NewTimers(c)
@@ -96,7 +96,7 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 }
 
 func TestTimerInThePastFiresAtOnce(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	var fired firedTimers
 	runInbox(t, c, fastOptions("r1"), &fired)
 	err := bus.NewTimers(c).Schedule(deadline(t), "s1", time.Now().Add(-time.Hour), schemas.Timer{Name: "late"})
@@ -107,7 +107,7 @@ func TestTimerInThePastFiresAtOnce(t *testing.T) {
 }
 
 func TestTimerRefusesWhatIsNoSubject(t *testing.T) {
-	c := newBus(t)
+	_, c := newSmallBus(t)
 	timers := bus.NewTimers(c)
 	if err := timers.Schedule(deadline(t), "s1", time.Now(), schemas.Timer{Name: "a.b"}); !errors.Is(err, schemas.ErrSubject) {
 		t.Errorf("set: %v, want ErrSubject", err)
