@@ -67,7 +67,7 @@ func (l *Log) start(head position, hash string) {
 // 256 events or 4 MiB are queued. The log owns e from then on.
 //
 // An error about this event alone (wrong session or sequence, cannot be encoded, ctx ended) changes nothing. An error of
-// storing is final; it wraps [schemas.ErrConflict] if another writer has extended the session.
+// storing is final; it is a [schemas.ConflictError] if another writer has extended the session.
 func (l *Log) Append(ctx context.Context, e schemas.Event) error {
 	if e.Session != l.session {
 		return fmt.Errorf("eventstore: append to session %s: event is of session %q", l.session, e.Session)

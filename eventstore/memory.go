@@ -60,8 +60,8 @@ func (m *Memory) records(session string) []record {
 	return slices.Clip(m.sessions[session])
 }
 
-// put stores a record if the session's last one is where expected, else it wraps [schemas.ErrConflict].
-func (m *Memory) put(session string, expected uint64, rec record) (stream uint64, err error) {
+// put stores a record if the session's last one is where expected, else it returns a [schemas.ConflictError].
+func (m *Memory) put(session string, seq, expected uint64, rec record) (stream uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	recs := m.sessions[session]
@@ -70,7 +70,8 @@ func (m *Memory) put(session string, expected uint64, rec record) (stream uint64
 		last = recs[len(recs)-1].stream
 	}
 	if last != expected {
-		return 0, fmt.Errorf("%w: last message is %d, expected %d", schemas.ErrConflict, last, expected)
+		cause := fmt.Errorf("wrong last sequence: %d", last) // as the server says it
+		return 0, &schemas.ConflictError{Session: session, Seq: seq, Cause: cause}
 	}
 	m.stream++
 	rec.stream = m.stream

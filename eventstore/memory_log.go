@@ -43,26 +43,28 @@ func (l *MemoryLog) Append(_ context.Context, e schemas.Event) error {
 	if err != nil {
 		return fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, e.Seq, err)
 	}
-	if err := l.store(e, record{header: header, payload: payload}); err != nil {
-		l.err = fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, e.Seq, err)
-		return l.err
-	}
-	return nil
+	l.err = l.store(e, record{header: header, payload: payload})
+	return l.err
 }
 
 func (l *MemoryLog) store(e schemas.Event, rec record) error {
-	if l.m.OnAppend != nil {
-		if err := l.m.OnAppend(e, false); err != nil {
-			return err
-		}
+	if err := l.hook(e, false); err != nil {
+		return err
 	}
-	stream, err := l.m.put(l.session, l.head.stream, rec)
+	stream, err := l.m.put(l.session, e.Seq, l.head.stream, rec)
 	if err != nil {
-		return &schemas.ConflictError{Session: l.session, Seq: e.Seq, Cause: err}
+		return err
 	}
 	l.head, l.hash = position{e.Seq, stream}, rec.hash()
-	if l.m.OnAppend != nil {
-		return l.m.OnAppend(e, true)
+	return l.hook(e, true)
+}
+
+func (l *MemoryLog) hook(e schemas.Event, stored bool) error {
+	if l.m.OnAppend == nil {
+		return nil
+	}
+	if err := l.m.OnAppend(e, stored); err != nil {
+		return fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, e.Seq, err)
 	}
 	return nil
 }

@@ -144,7 +144,9 @@ func testConflict(t *testing.T, s Store) {
 	ctx := contextFor(t)
 	a, b := mustOpen(t, s, "s1"), mustOpen(t, s, "s1")
 	mustAppend(t, a, simple("s1", 1, "/a"), simple("s1", 2, "/a"))
-	if err := appendFlush(ctx, b, simple("s1", 1, "/b")); !errors.Is(err, schemas.ErrConflict) {
+	err := appendFlush(ctx, b, simple("s1", 1, "/b"))
+	var conflict *schemas.ConflictError
+	if !errors.Is(err, schemas.ErrConflict) || !errors.As(err, &conflict) || conflict.Session != "s1" || conflict.Seq != 1 {
 		t.Fatalf("append by the second writer: %v", err)
 	}
 	// For good: also where the sequence would be right.
