@@ -98,7 +98,9 @@ func apiPrefix(o jetstream.JetStreamOptions) string {
 	return "$JS.API."
 }
 
-// Open opens the log of a session at its head. A session without events opens empty. It takes one direct get.
+// Open opens the log of a session at its head. A session without events opens empty. It takes one direct get, which on a
+// replicated stream a replica may answer that is a moment behind: the first append is then refused as if another writer
+// had been there, and whoever opens again gets on.
 func (s *Store) Open(ctx context.Context, session string) (*Log, error) {
 	if err := schemas.CheckSession(session); err != nil {
 		return nil, fmt.Errorf("eventstore: open: %w", err)
