@@ -59,14 +59,19 @@ func TestSetupChangesNothingTheSecondTime(t *testing.T) {
 func TestSetupByManyProcessesAtOnce(t *testing.T) {
 	s := startServer(t)
 	var g errgroup.Group
+	begin := make(chan struct{})
 	for i := range 8 {
 		c := connect(t, s)
 		o := bus.StreamOptions{Partitions: 16}
 		if i%2 == 0 { // the others take what there is
 			o.DeadMaxAge = time.Hour
 		}
-		g.Go(func() error { return bus.Setup(deadline(t), c, o) })
+		g.Go(func() error {
+			<-begin
+			return bus.Setup(deadline(t), c, o)
+		})
 	}
+	close(begin)
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -136,8 +136,8 @@ func (s *subscription) deliver(stop, work context.Context, raw jetstream.Msg, ac
 		s.settled(raw, "give back", raw.Nak())
 		return
 	}
-	ctx, cancel := context.WithCancel(work)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(work)
+	defer cancel(nil)
 	msg := newMessage(ctx, raw)
 	beat := time.NewTicker(max(ackWait/3, time.Millisecond))
 	defer beat.Stop()
@@ -149,17 +149,18 @@ func (s *subscription) deliver(stop, work context.Context, raw jetstream.Msg, ac
 		case <-beat.C:
 			s.settled(raw, "report progress", raw.InProgress())
 		case <-msg.Acked():
-			cancel()
+			cancel(nil)
 			s.settled(raw, "acknowledge", s.ack(raw))
 			return
 		case <-msg.Nacked():
-			cancel()
+			cancel(nil)
 			s.settled(raw, "refuse", s.nack(raw))
 			return
 		case <-stopped:
 			s.settled(raw, "give back", raw.Nak())
 			return
 		case <-work.Done():
+			cancel(context.Cause(work)) // it reaches ctx by itself, but maybe after the deferred cancel
 			s.settled(raw, "give back", raw.Nak())
 			return
 		}

@@ -95,28 +95,38 @@ func receive(t *testing.T, messages <-chan *message.Message) *message.Message {
 	}
 }
 
-func TestSubscriberReportsProgressWhileItWorks(t *testing.T) {
-	q := newQueue(t, connect(t, startServer(t)))
-	progress := make(chan *nats.Msg, 100)
-	watch, err := q.NATS().ChanSubscribe("$JS.ACK.>", progress)
+// progressReports counts the reports of progress that reach the server.
+func (q queue) progressReports(t *testing.T) (wait func(n int)) {
+	t.Helper()
+	acks, err := q.NATS().SubscribeSync("$JS.ACK.>")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = watch.Unsubscribe() }()
-	messages := q.subscribe(t, q.subscriber(t, bus.SubscriberOptions{Concurrency: 2}, 300*time.Millisecond))
+	return func(n int) {
+		t.Helper()
+		for n > 0 {
+			m, err := acks.NextMsgWithContext(deadline(t))
+			if err != nil {
+				t.Fatalf("%d more reports of progress: %v", n, err)
+			}
+			if bytes.HasPrefix(m.Data, []byte("+WPI")) {
+				n--
+			}
+		}
+	}
+}
+
+func TestSubscriberReportsProgressWhileItWorks(t *testing.T) {
+	q := newQueue(t, connect(t, startServer(t)))
+	waitForReports := q.progressReports(t)
+	messages := q.subscribe(t, q.subscriber(t, bus.SubscriberOptions{Concurrency: 2}, time.Second))
 	q.publish(t, "a")
 	m := receive(t, messages)
-	for reports := 0; reports < 9; { // three times the time the server waits for an acknowledgement
-		select {
-		case p := <-progress:
-			if bytes.HasPrefix(p.Data, []byte("+WPI")) {
-				reports++
-			}
-		case again := <-messages:
-			t.Fatalf("%s was delivered again while it was worked on", again.UUID)
-		case <-time.After(20 * time.Second):
-			t.Fatal("no report of progress")
-		}
+	waitForReports(5) // longer than the server waits for an acknowledgement
+	select {
+	case again := <-messages:
+		t.Fatalf("%s was delivered again while it was worked on", again.UUID)
+	default:
 	}
 	m.Ack()
 	eventually(t, "the message is gone", func() bool { return q.isEmpty(t) })
@@ -202,14 +212,14 @@ func TestForeignMessagesAreDelivered(t *testing.T) {
 
 func TestCloseWaitsForWhatIsWorkedOn(t *testing.T) {
 	q := newQueue(t, connect(t, startServer(t)))
-	sub := q.subscriber(t, bus.SubscriberOptions{}, 10*time.Second)
+	waitForReports := q.progressReports(t)
+	sub := q.subscriber(t, bus.SubscriberOptions{}, time.Second)
 	messages := q.subscribe(t, sub)
 	q.publish(t, "a", "b")
 	m := receive(t, messages)
 	closed := make(chan error)
 	go func() { closed <- sub.Close() }()
-	// The server has nobody left to deliver to, so no more messages are taken; the one at work is left alone.
-	eventually(t, "pulling has stopped", func() bool { return q.consumer(t).NumWaiting == 0 })
+	waitForReports(2) // the one at work is left alone, and goes on being reported
 	select {
 	case <-closed:
 		t.Fatal("closed while a message was worked on")
@@ -227,10 +237,7 @@ func TestCloseWaitsForWhatIsWorkedOn(t *testing.T) {
 	if _, err := sub.Subscribe(t.Context(), "jobs"); !errors.Is(err, bus.ErrClosed) {
 		t.Errorf("subscribing to a closed subscriber: %v", err)
 	}
-	eventually(t, "the first is acknowledged, the other free", func() bool {
-		info := q.consumer(t)
-		return info.NumAckPending == 0 && info.AckFloor.Stream == 1
-	})
+	eventually(t, "the first is acknowledged", func() bool { return q.consumer(t).AckFloor.Stream == 1 })
 }
 
 func TestCloseGivesBackWhatTakesTooLong(t *testing.T) {
