@@ -8,6 +8,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // delivery is a message in hand, from its receipt until it is settled.
@@ -41,6 +43,16 @@ func receive(ctx context.Context, p *partition, raw jetstream.Msg, md *jetstream
 
 // id is the id of the command that brings none of its own: the same at every delivery.
 func (d *delivery) id() string { return "cmd-" + strconv.FormatUint(d.seq, 10) }
+
+// commandID is the id that the sender of a message that is no command may know it by, if it gave a legal one.
+func (d *delivery) commandID() string {
+	for _, name := range []string{schemas.HeaderID, jetstream.MsgIDHeader} {
+		if id := first(d.raw.Headers(), name); id != "" && checkCommandID(id) == nil {
+			return id
+		}
+	}
+	return d.id()
+}
 
 // alive tells the server that the message is being worked on.
 func (d *delivery) alive() {

@@ -76,7 +76,7 @@ func (h *inboxHandler) decode(d *delivery) (schemas.Command, error) {
 func (h *inboxHandler) reject(ctx context.Context, d *delivery, why *RejectError) error {
 	session, kind, err := h.conn.subjects.ParseCommand(d.raw.Subject())
 	if err == nil {
-		r := schemas.CommandRejected{CommandID: d.id(), Kind: kind, Code: why.Code, Reason: why.Reason, StreamSeq: d.seq}
+		r := schemas.CommandRejected{CommandID: d.commandID(), Kind: kind, Code: why.Code, Reason: why.Reason, StreamSeq: d.seq}
 		if err := h.next.Reject(ctx, session, r); err != nil {
 			return fmt.Errorf("bus: reject %s %s of session %s (%s): %w", kind, d.id(), session, why.Code, err)
 		}
