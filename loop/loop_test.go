@@ -1,0 +1,207 @@
+package loop_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// dice makes events that fit now and then and mostly do not.
+type dice struct{ *rand.Rand }
+
+func (d dice) id(prefix string) string { return fmt.Sprintf("%s%d", prefix, d.IntN(6)) }
+
+func (d dice) message() schemas.Message {
+	switch d.IntN(4) {
+	case 0:
+		return &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "hi"}}}
+	case 1:
+		return &schemas.ToolResultMessage{ToolCallID: d.id("t"), ToolName: "echo"}
+	case 2:
+		return &schemas.CustomMessage{Role: "note", Raw: json.RawMessage(`{"role":"note","text":"x"}`)}
+	}
+	stops := []schemas.StopReason{schemas.StopStop, schemas.StopToolUse, schemas.StopLength, schemas.StopError, schemas.StopAborted}
+	m := &schemas.AssistantMessage{StopReason: stops[d.IntN(len(stops))]}
+	for range d.IntN(3) {
+		m.Content = append(m.Content, schemas.ToolCall{ID: d.id("t"), Name: "echo", Arguments: json.RawMessage(`{}`)})
+	}
+	return m
+}
+
+func (d dice) command() schemas.CommandData {
+	in := schemas.Input{Messages: schemas.Messages{d.message()}}
+	all := []schemas.CommandData{
+		&schemas.Prompt{Input: in}, &schemas.Prompt{Input: in, WhenBusy: schemas.BusyInterrupt}, &schemas.Steer{Input: in},
+		&schemas.FollowUp{Input: in}, &schemas.Abort{ClearQueue: d.IntN(2) == 0}, &schemas.Continue{}, &schemas.ClearQueue{},
+		&schemas.CancelInput{InputID: d.id("c")}, &schemas.SetModel{Model: schemas.ModelRef{ID: "m"}},
+		&schemas.SetTools{Tools: []string{"echo"}}, &schemas.SetModes{SteeringMode: schemas.QueueAll},
+		&schemas.SetSystemPrompt{SystemPrompt: "s"}, &schemas.SetThinkingLevel{ThinkingLevel: schemas.ThinkingHigh},
+		&schemas.Timer{Name: schemas.TimerRunDeadline, RunID: d.id("r")},
+	}
+	return all[d.IntN(len(all))]
+}
+
+func (d dice) event() schemas.EventData {
+	queues := []schemas.Queue{schemas.QueuePrompts, schemas.QueueSteering, schemas.QueueFollowUp, schemas.QueueInterrupt, ""}
+	roles := []schemas.Role{schemas.RoleUser, schemas.RoleAssistant, schemas.RoleToolResult, "note"}
+	c := d.command()
+	raw, err := schemas.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	key := schemas.NewCallKey(d.Uint64N(30))
+	all := []schemas.EventData{
+		&schemas.AgentStart{Config: &schemas.RunConfig{Tools: []schemas.ToolDefinition{{Name: "echo"}}}, Inputs: []string{d.id("c"), d.id("c")}},
+		&schemas.AgentEnd{TerminationReason: schemas.EndError}, &schemas.TurnStart{}, &schemas.TurnEnd{MessageID: d.id("m")},
+		&schemas.MessageStart{MessageID: d.id("m"), Role: roles[d.IntN(4)], ToolCallID: d.id("t")},
+		&schemas.MessageEnd{MessageID: d.id("m"), Message: schemas.AnyMessage{Message: d.message()}, Interrupted: d.IntN(4) == 0, Failure: d.IntN(4) == 0},
+		&schemas.ToolExecutionStart{ToolCallID: d.id("t"), ToolName: "echo"},
+		&schemas.ToolExecutionEnd{ToolCallID: d.id("t"), ToolName: "echo", Call: key, Result: schemas.ToolResult{Terminate: d.IntN(2) == 0}},
+		&schemas.CommandAccepted{CommandID: d.id("c"), Kind: c.CommandKind(), Queue: queues[d.IntN(5)], Data: raw},
+		&schemas.CommandAccepted{CommandID: d.id("c"), Kind: "future", Data: json.RawMessage(`[`)},
+		&schemas.CommandApplied{CommandID: d.id("c")}, &schemas.CommandRejected{CommandID: d.id("c")},
+		&schemas.CommandSuperseded{CommandID: d.id("c")}, &schemas.CommandWithdrawn{CommandID: d.id("c")},
+		&schemas.QueueUpdate{Taken: []string{d.id("c")}}, &schemas.RunResumed{}, &schemas.HookDecision{Call: key, Block: true},
+		&schemas.TranscriptReplaced{Messages: schemas.Messages{d.message()}, ClearQueues: d.IntN(2) == 0}, &schemas.ErrorEvent{},
+	}
+	return all[d.IntN(len(all))]
+}
+
+// next is, two times out of three, what a driver would append, so that random logs get somewhere.
+func (d dice) next(s *loop.State) (schemas.EventData, string) {
+	if d.IntN(3) == 0 {
+		return d.event(), d.id("c")
+	}
+	switch step := loop.Next(s).(type) {
+	case loop.Emit:
+		return step.Data, step.CausationID
+	case loop.StartRun:
+		start := &schemas.AgentStart{SkipSteering: step.SkipSteering}
+		for _, in := range step.Inputs {
+			start.Inputs = append(start.Inputs, in.CommandID)
+		}
+		return start, ""
+	case loop.CallModel:
+		if s.Run.Turn.Streaming == "" {
+			return &schemas.MessageStart{MessageID: s.MessageID(), Role: schemas.RoleAssistant}, ""
+		}
+		return &schemas.MessageEnd{MessageID: s.Run.Turn.Streaming, Message: schemas.AnyMessage{Message: d.message()}}, ""
+	case loop.RunTools:
+		c := s.Run.Turn.Calls[step.Calls[0]]
+		if c.Key == "" {
+			return &schemas.ToolExecutionStart{ToolCallID: c.ToolCall.ID, ToolName: c.ToolCall.Name}, ""
+		}
+		return &schemas.ToolExecutionEnd{ToolCallID: c.ToolCall.ID, Call: c.Key, Result: schemas.TextResult("ok")}, ""
+	}
+	return d.event(), ""
+}
+
+func apply(t *testing.T, s *loop.State, data schemas.EventData, cause string) schemas.Event {
+	t.Helper()
+	e := s.Envelope(data)
+	e.Session, e.CausationID, e.Time = "s1", cause, time.Unix(int64(e.Seq), 0).UTC()
+	if err := s.Apply(e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestFoldIsTotalAndTheSameFromEverySnapshot plays random events: nothing panics, and folding a prefix, saving it as a
+// snapshot, loading that and folding the rest is folding the whole.
+func TestFoldIsTotalAndTheSameFromEverySnapshot(t *testing.T) {
+	for seed := range uint64(300) {
+		d := dice{rand.New(rand.NewPCG(seed, 1))}
+		whole := &loop.State{Session: "s1"}
+		var events []schemas.Event
+		for range 120 {
+			data, cause := d.next(whole)
+			events = append(events, apply(t, whole, data, cause))
+			loop.Accept(whole, schemas.Command{ID: d.id("c"), Data: d.command()}, nil, loop.Rules{})
+			loop.Stop(whole)
+			loop.AtFollowUpPoll(whole)
+			whole.PendingToolCalls()
+		}
+		want := marshal(t, whole)
+		cut := d.IntN(len(events))
+		resumed := &loop.State{Session: "s1"}
+		for i, e := range events {
+			if i == cut {
+				loaded := &loop.State{}
+				if err := json.Unmarshal(marshal(t, resumed), loaded); err != nil {
+					t.Fatalf("seed %d: snapshot after %d: %v", seed, i, err)
+				}
+				resumed = loaded
+			}
+			if err := resumed.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(string(want), string(marshal(t, resumed))); diff != "" {
+			t.Fatalf("seed %d: snapshot after %d of %d (-whole +resumed):\n%s", seed, cut, len(events), diff)
+		}
+	}
+}
+
+func marshal(t *testing.T, s *loop.State) []byte {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestNextChangesNothing(t *testing.T) {
+	d := dice{rand.New(rand.NewPCG(7, 7))}
+	s := &loop.State{Session: "s1"}
+	for range 500 {
+		before := marshal(t, s)
+		loop.Next(s)
+		loop.Accept(s, schemas.Command{ID: "x", Data: d.command()}, nil, loop.Rules{})
+		if diff := cmp.Diff(string(before), string(marshal(t, s))); diff != "" {
+			t.Fatal(diff)
+		}
+		data, cause := d.next(s)
+		apply(t, s, data, cause)
+	}
+}
+
+func TestApplyRefusesWhatIsNotNext(t *testing.T) {
+	s := &loop.State{Session: "s1"}
+	for _, e := range []schemas.Event{
+		{Session: "s1", Seq: 2, Data: &schemas.TurnStart{}}, {Session: "s2", Seq: 1, Data: &schemas.TurnStart{}},
+		{Session: "s1", Seq: 0, Data: &schemas.TurnStart{}},
+	} {
+		if s.Apply(e) == nil {
+			t.Errorf("took %s", e.ID())
+		}
+	}
+	if s.Seq != 0 {
+		t.Errorf("seq %d", s.Seq)
+	}
+}
+
+// FuzzFold decodes what it is given as a log and folds it.
+func FuzzFold(f *testing.F) {
+	f.Add([]byte(`{"commandId":"c1","kind":"prompt","queue":"prompts","data":{"text":"hi"}}`), []byte(`{"inputs":["c1"]}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		s := &loop.State{Session: "s1"}
+		for _, raw := range [][]byte{first, second} {
+			for _, kind := range schemas.DurableEventTypes() {
+				data, err := schemas.DecodeEventData(kind, raw)
+				if err != nil {
+					continue
+				}
+				apply(t, s, data, "")
+				loop.Next(s)
+			}
+		}
+	})
+}
