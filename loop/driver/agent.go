@@ -77,8 +77,8 @@ func NewAgent(o AgentOptions) *Agent {
 }
 
 // Prompt starts a run with a user message of the text and the images. It returns when the run is over and the
-// listeners have settled; how the run ended is in the transcript, not in the error, which is given only where the run
-// could not start. When ctx is done the run is aborted as by [Agent.Abort].
+// listeners have settled, and its events are stored; how the run ended is in the transcript, not in the error, which is
+// given only where the run could not start or the log failed. When ctx is done the run is aborted as by [Agent.Abort].
 func (a *Agent) Prompt(ctx context.Context, text string, images ...schemas.Image) error {
 	return a.prompt(ctx, schemas.Input{Text: text, Images: images})
 }
@@ -130,7 +130,10 @@ func (a *Agent) run(ctx context.Context, data schemas.CommandData) error {
 	a.shown.streaming = true
 	a.mu.Unlock()
 	a.command(data)
-	return a.d.Drive(context.WithoutCancel(ctx))
+	if err := a.d.Drive(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	return a.d.o.Log.Flush(context.WithoutCancel(ctx))
 }
 
 func (a *Agent) refusal(data schemas.CommandData) (reason string) {

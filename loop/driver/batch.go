@@ -133,7 +133,7 @@ func (d *Driver) toolRequest(call loop.Call, args json.RawMessage) *schemas.Tool
 func (d *Driver) refuse(ctx context.Context, call loop.Call, text string) error {
 	return d.emit(ctx, &schemas.ToolExecutionEnd{
 		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key,
-		Result: schemas.ErrorResult(text), IsError: true,
+		Result: schemas.ValidResult(schemas.ErrorResult(text)), IsError: true,
 	}, "")
 }
 
@@ -288,6 +288,7 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 		}
 		delete(d.flights, call.Key)
 	}
+	end.Result = schemas.ValidResult(end.Result)
 	return d.emit(ctx, end, a.cause)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -114,7 +115,7 @@ func (d *Driver) fail(ctx context.Context, cause error) error {
 	d.logPanic(cause)
 	signal := d.runSignal(ctx)
 	reply := &schemas.AssistantMessage{
-		Content: schemas.Contents{schemas.Text{}}, StopReason: schemas.StopError, ErrorMessage: cause.Error(),
+		Content: schemas.Contents{schemas.Text{}}, StopReason: schemas.StopError, ErrorMessage: strings.ToValidUTF8(cause.Error(), "\uFFFD"),
 		Timestamp: d.o.Clock.Now().UnixMilli(),
 	}
 	if signal.Err() != nil {

@@ -98,8 +98,23 @@ func (h *Host) Deliver(ctx context.Context, c schemas.Command, entered func()) e
 }
 
 // Reject puts the refusal of a message that could not be read into the session's log. It changes nothing if the log
-// knows the command already.
+// knows the command already; but a command that was taken and is given up after too many deliveries would leave its run
+// with nobody to wake it, so that run is ended.
 func (h *Host) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
+	if r.Code == schemas.RejectDelivery {
+		c := schemas.Command{ID: "given-up/" + r.CommandID, Session: session, Data: &schemas.Abort{Reason: r.Reason}}
+		err := h.with(ctx, session, func(d *Driver) error {
+			var stuck bool
+			d.View(func(s *loop.State) { stuck = s.Taken[r.CommandID] && s.Run != nil })
+			if !stuck {
+				return nil
+			}
+			return d.Handle(ctx, c, nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return h.with(ctx, session, func(d *Driver) error {
 		if err := d.reject(ctx, r); err != nil {
 			return err

@@ -487,3 +487,21 @@ func TestAStoppedHostLeavesTheRunToTheNext(t *testing.T) {
 		t.Errorf("the reply that was being streamed was not closed and resumed: %v", r.types())
 	}
 }
+
+func TestACommandGivenUpEndsItsRun(t *testing.T) {
+	crash := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) { return say("x"), nil })
+	r := newRig(t, crash)
+	ctx, stop := context.WithCancel(t.Context())
+	r.host = r.newHost(modelFunc(func(ctx context.Context, _ schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		stop() // the runner dies with every try
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	_ = r.host.Deliver(ctx, command("p1", prompt("go")), nil)
+	r.host = r.newHost(crash)
+	refusal := schemas.CommandRejected{CommandID: "p1", Kind: schemas.CommandPrompt, Code: schemas.RejectDelivery, Reason: "too often"}
+	if err := r.host.Reject(t.Context(), "s1", refusal); err != nil {
+		t.Fatal(err)
+	}
+	r.wantEnd(schemas.EndAbort)
+}

@@ -193,6 +193,7 @@ func (c *modelCall) update(e schemas.StreamEvent) {
 
 // end puts the whole reply into the log. A stream without start is announced with it (finding 002).
 func (c *modelCall) end(final *schemas.AssistantMessage) error {
+	final = schemas.ValidReply(final)
 	end := &schemas.MessageEnd{DurationMs: c.d.o.Clock.Now().Sub(c.started).Milliseconds()}
 	if c.idle.fired() {
 		cut := *final
