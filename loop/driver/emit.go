@@ -181,7 +181,7 @@ func (d *Driver) closeStreaming(ctx context.Context, id, why string) error {
 
 // emitReply emits message_start and message_end of a whole reply.
 func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
-	id, err := d.startReply(ctx, reply, reply)
+	id, _, err := d.startReply(ctx, reply, reply)
 	if err != nil {
 		return err
 	}
@@ -189,17 +189,19 @@ func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage,
 	return d.emit(ctx, &end, "")
 }
 
-// startReply emits the message_start of a reply and returns its id. Listeners are shown the message as given.
-func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (string, error) {
+// startReply emits the message_start of a reply and returns the message's id and the event's sequence. Listeners are
+// shown the message as given.
+func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (id string, seq uint64, err error) {
 	d.mu.Lock()
-	id := d.state.MessageID()
+	id = d.state.MessageID()
 	s, err := d.append(ctx, &schemas.MessageStart{
 		MessageID: id, Role: schemas.RoleAssistant, API: who.API, Provider: who.Provider, Model: who.Model,
 	}, "")
+	seq = d.state.Seq
 	d.mu.Unlock()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	s.event.Message = show
-	return id, d.show(ctx, s)
+	return id, seq, d.show(ctx, s)
 }

@@ -171,8 +171,7 @@ func (c *modelCall) announce(partial *schemas.AssistantMessage) error {
 }
 
 func (c *modelCall) open(show *schemas.AssistantMessage) (err error) {
-	c.d.View(func(s *loop.State) { c.seq = s.Seq + 1 })
-	c.id, err = c.d.startReply(c.ctx, show, show)
+	c.id, c.seq, err = c.d.startReply(c.ctx, show, show)
 	return err
 }
 
