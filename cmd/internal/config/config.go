@@ -66,7 +66,7 @@ func (s *Set) Int(p *int, name string, def int, help string) {
 	s.add(name, strconv.Itoa(def), help, false, func(v string) error {
 		n, err := parse(v, "a whole number", strconv.Atoi)
 		if err == nil && n < 0 {
-			err = errors.New("must not be negative")
+			err = fmt.Errorf("%q must not be negative", v)
 		}
 		*p = n
 		return err
@@ -78,7 +78,7 @@ func (s *Set) Float(p *float64, name string, def float64, help string) {
 	s.add(name, strconv.FormatFloat(def, 'g', -1, 64), help, false, func(v string) error {
 		n, err := parse(v, "a number", func(v string) (float64, error) { return strconv.ParseFloat(v, 64) })
 		if err == nil && !(n >= 0) {
-			err = errors.New("must not be negative")
+			err = fmt.Errorf("%q must not be negative", v)
 		}
 		*p = n
 		return err
@@ -90,7 +90,7 @@ func (s *Set) Duration(p *time.Duration, name string, def time.Duration, help st
 	s.add(name, def.String(), help, false, func(v string) error {
 		d, err := parse(v, "a duration such as 90s or 48h", time.ParseDuration)
 		if err == nil && d < 0 {
-			err = errors.New("must not be negative")
+			err = fmt.Errorf("%q must not be negative", v)
 		}
 		*p = d
 		return err
@@ -110,7 +110,8 @@ func (s *Set) List(p *[]string, name, def, help string) {
 	})
 }
 
-// Check adds a check that is made after all settings have been read; its error is reported with the others.
+// Check adds a check that is made after all settings have been read, even where some of them were mistaken; its error is
+// reported with the others.
 func (s *Set) Check(f func() error) { s.checks = append(s.checks, f) }
 
 // Given reports whether the setting was given at all, by flag, environment or file.
@@ -158,10 +159,8 @@ func (s *Set) Parse(args []string, getenv func(string) string, out io.Writer, ta
 			errs = append(errs, fmt.Errorf("%s: %w", from, err))
 		}
 	}
-	if len(errs) == 0 { // checks may rely on every value being sound by itself
-		for _, check := range s.checks {
-			errs = append(errs, check())
-		}
+	for _, check := range s.checks {
+		errs = append(errs, check())
 	}
 	return rest, errors.Join(errs...)
 }

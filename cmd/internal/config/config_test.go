@@ -64,7 +64,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`unexpected argument "more"`, `unknown setting "colour"`, "--max-turns: must not be negative",
+		`unexpected argument "more"`, `unknown setting "colour"`, `--max-turns: "-1" must not be negative`,
 		`LOOPBUS_WAIT: "soon" is not a duration`, `max-cost: "lots" is not a number`,
 	} {
 		if !strings.Contains(err.Error(), want) {

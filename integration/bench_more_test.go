@@ -1,0 +1,202 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// BenchmarkFirstEvent measures from the publishing of a prompt to the arrival of the first event of its session at a
+// subscriber of the live subject. The floor is one JetStream publish with the delivery of what it published.
+func BenchmarkFirstEvent(b *testing.B) {
+	server := startServer(b, false)
+	s := startSystem(b, server, toolTurns(b, 0))
+	s.run(b, "warm")
+	js := connectFloor(b, server)
+	floor := publishAndDeliver(b, js)
+	live := make(chan *nats.Msg, 1024)
+	sub, err := s.tools.NATS().ChanSubscribe("agent.live.*.event", live)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	var ours, least []time.Duration
+	for i := range max(b.N, 20) {
+		least = append(least, floor())
+		session := fmt.Sprintf("first%d", i)
+		done := make(chan struct{}, 1)
+		s.ended.Store(session, done)
+		start := time.Now()
+		if _, err := s.tools.JetStream().Publish(b.Context(), s.tools.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
+			b.Fatal(err)
+		}
+		for m := range live { // what is still coming of the run before does not count
+			if m.Subject == s.tools.Subjects().LiveEvent(session) {
+				break
+			}
+		}
+		ours = append(ours, time.Since(start))
+		<-done
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(median(ours).Microseconds()), "µs/first-event")
+	b.ReportMetric(float64(median(least).Microseconds()), "floor-µs")
+	b.ReportMetric(float64(median(ours))/float64(median(least)), "×floor-time")
+}
+
+// publishAndDeliver returns a function that measures one JetStream publish with the delivery of what it published.
+func publishAndDeliver(b *testing.B, js jetstream.JetStream) func() time.Duration {
+	ctx := b.Context()
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "FIRST", Subjects: []string{"first.*"}}); err != nil {
+		b.Fatal(err)
+	}
+	c, err := js.CreateConsumer(ctx, "FIRST", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		b.Fatal(err)
+	}
+	came := make(chan struct{}, 1)
+	cc, err := c.Consume(func(m jetstream.Msg) { came <- struct{}{}; _ = m.Ack() })
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cc.Stop)
+	return func() time.Duration {
+		start := time.Now()
+		if _, err := js.Publish(ctx, "first.x", []byte("go")); err != nil {
+			b.Fatal(err)
+		}
+		<-came
+		return time.Since(start)
+	}
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// BenchmarkReplay reads one session of 200 events out of a stream with ever more of others: the time must follow the
+// session, not the stream.
+func BenchmarkReplay(b *testing.B) {
+	server := startServer(b, false)
+	c := connect(b, server, "replay")
+	if err := bus.Setup(b.Context(), c, bus.StreamOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	store, err := eventstore.New(c.Events(), eventstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const perSession = 200
+	written := 0
+	for _, sessions := range []int{1, 20, 200} {
+		start := time.Now()
+		fresh := sessions - written
+		writeSessions(b, store, written, sessions, perSession)
+		written = sessions
+		appended := float64(fresh*perSession) / time.Since(start).Seconds()
+		b.Run(fmt.Sprintf("stream=%d", sessions*perSession), func(b *testing.B) {
+			for b.Loop() {
+				n := 0
+				for _, err := range store.Read(b.Context(), "replay0", 1) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				if n != perSession {
+					b.Fatalf("%d events", n)
+				}
+			}
+			b.ReportMetric(perSession*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(appended, "appended-events/s")
+		})
+	}
+}
+
+// writeSessions interleaves the sessions' events one by one.
+func writeSessions(b *testing.B, store *eventstore.Store, from, to, events int) {
+	logs := make([]*eventstore.Log, 0, to-from)
+	for i := from; i < to; i++ {
+		log, err := store.Open(b.Context(), fmt.Sprintf("replay%d", i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		logs = append(logs, log)
+	}
+	for seq := range uint64(events) {
+		for i, log := range logs {
+			err := log.Append(b.Context(), schemas.Event{
+				Session: fmt.Sprintf("replay%d", from+i), Seq: seq + 1, Time: time.Now(), Source: "/loopbus/runner/bench",
+				Data: &schemas.ErrorEvent{Code: "bench", Message: "an event of ordinary size, more or less", Recoverable: true},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for _, log := range logs {
+		if err := log.Flush(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		log.Close()
+	}
+}
+
+// TestALogGrowsWithWhatIsSaid holds the promise that a turn with n deltas stores O(n) bytes: ten times the text may
+// store hardly more than ten times as much, deltas in the update stream included.
+func TestALogGrowsWithWhatIsSaid(t *testing.T) {
+	server := startServer(t, false)
+	script := func(words int) scripted.Script {
+		text := strings.TrimSpace(strings.Repeat("word ", words))
+		return scripted.Script{Responses: []scripted.Response{scripted.Text(text)}, Loop: true}
+	}
+	short, err := scripted.NewScripts(scripted.Options{ChunkSize: 25, ChunkDelay: 20 * time.Microsecond}, script(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := scripted.NewScripts(scripted.Options{ChunkSize: 25, ChunkDelay: 20 * time.Microsecond}, script(10_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func(model *scripted.Model, session string) (log, updates uint64) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		t.Run(session, func(t *testing.T) {
+			s := startSystem(t, server, model)
+			log, updates = s.stored(t, ctx, schemas.StreamEvents), s.stored(t, ctx, schemas.StreamUpdates)
+			s.run(t, session)
+			log = s.stored(t, ctx, schemas.StreamEvents) - log
+			updates = s.stored(t, ctx, schemas.StreamUpdates) - updates
+		})
+		return log, updates
+	}
+	shortLog, shortUpdates := stored(short, "short")
+	longLog, longUpdates := stored(long, "long")
+	if longLog > 10*shortLog || longUpdates > 15*shortUpdates {
+		t.Errorf("a reply of 1,000 words stored %d+%d bytes in log and updates, one of 10,000 words %d+%d: more than in proportion",
+			shortLog, shortUpdates, longLog, longUpdates)
+	}
+	if longLog > 2*50_000 {
+		t.Errorf("a reply of 50,000 characters stored %d bytes in the log", longLog)
+	}
+}
+
+func (s *system) stored(t *testing.T, ctx context.Context, name string) uint64 {
+	stream, err := s.runner.JetStream().Stream(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.Bytes
+}
