@@ -1,0 +1,229 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/providers/rehearsal"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// gated is a model whose calls wait to be let on, unless they are cancelled.
+type gated struct {
+	driver.Model
+	gate chan struct{}
+}
+
+func (g gated) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		select {
+		case <-g.gate:
+		case <-ctx.Done():
+		}
+		g.Model.Stream(ctx, req)(yield)
+	}
+}
+
+func (g gated) open(t *testing.T) {
+	t.Helper()
+	select {
+	case g.gate <- struct{}{}:
+	case <-time.After(deadline):
+		t.Fatal("the model was not called")
+	}
+}
+
+// live is what a client that speaks plain NATS sees of a session.
+type live struct {
+	*textClient
+	events  []frame
+	updates []frame
+	acks    map[string]string // by the subject they came to
+}
+
+// see reads on until the last message that it read is what the test waits for.
+func (l *live) see(last func(f frame) bool) frame {
+	l.t.Helper()
+	for {
+		f := l.next()
+		switch {
+		case strings.HasSuffix(f.subject, ".event"):
+			l.events = append(l.events, f)
+		case strings.HasSuffix(f.subject, ".update"):
+			l.updates = append(l.updates, f)
+		default:
+			l.acks[f.subject] = f.payload
+		}
+		if last(f) {
+			return f
+		}
+	}
+}
+
+// event waits for an event of a type whose payload holds a text.
+func (l *live) event(name, text string) frame {
+	l.t.Helper()
+	return l.see(func(f frame) bool {
+		return f.get("ce-type") == "dev.loopbus."+name+".v1" && strings.Contains(f.payload, text)
+	})
+}
+
+func watchText(t *testing.T, s *system, session string) *live {
+	t.Helper()
+	l := &live{textClient: dialText(t, s.server), acks: map[string]string{}}
+	l.sub("_INBOX.me.*")
+	l.sub("agent.live." + session + ".>")
+	return l
+}
+
+// acknowledged waits for the acknowledgements of commands and holds them against what a stream answers.
+func (l *live) acknowledged(replies ...string) {
+	l.t.Helper()
+	for _, reply := range replies {
+		if l.acks[reply] == "" {
+			l.see(func(frame) bool { return l.acks[reply] != "" })
+		}
+		var ack struct {
+			Stream string `json:"stream"`
+			Seq    uint64 `json:"seq"`
+		}
+		if err := json.Unmarshal([]byte(l.acks[reply]), &ack); err != nil || ack.Stream != "AGENT_CMD" || ack.Seq == 0 {
+			l.t.Errorf("%s got %s, want the acknowledgement of AGENT_CMD", reply, l.acks[reply])
+		}
+	}
+}
+
+// A conversation by hand: prompt, steer and follow_up as plain text, then an abort, each with the acknowledgement of
+// the stream as a reply.
+func TestAnyClient(t *testing.T) {
+	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 4, ChunkDelay: 20 * time.Millisecond}, scripted.Script{
+		Responses: []scripted.Response{
+			scripted.Calls("I shall look.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"a.go"}`)}),
+			scripted.Text("Only a.go."), scripted.Text("That is one."), scripted.Text("never said"),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gated{model, make(chan struct{})}
+	s := startSystem(t, startServer(t, false), g)
+	l := watchText(t, s, "s1")
+
+	l.pub("agent.cmd.s1.prompt", "_INBOX.me.1", "list the files")
+	l.event("turn_start", "")
+	l.pub("agent.cmd.s1.steer", "_INBOX.me.2", "only Go files")
+	l.event("command_accepted", `"kind":"steer"`)
+	l.pub("agent.cmd.s1.follow_up", "_INBOX.me.3", "and count them")
+	l.event("command_accepted", `"kind":"follow_up"`)
+	for range 3 {
+		g.open(t)
+	}
+	l.event("agent_end", `"terminationReason":"no_tool_calls"`)
+	l.acknowledged("_INBOX.me.1", "_INBOX.me.2", "_INBOX.me.3")
+
+	l.pub("agent.cmd.s1.prompt", "_INBOX.me.4", "again")
+	l.event("turn_start", "")
+	l.pub("agent.cmd.s1.abort", "_INBOX.me.5", "")
+	l.event("agent_end", `"terminationReason":"abort_signal"`)
+	l.acknowledged("_INBOX.me.4", "_INBOX.me.5")
+
+	log := s.logOf(t, "s1")
+	want := []string{"list the files", "only Go files", "and count them", "again"}
+	if d := cmp.Diff(want, said(log)); d != "" {
+		t.Errorf("the model was told (-want +got):\n%s", d)
+	}
+	if got := replied(log); !slices.Equal(got[:3], []string{"I shall look.", "Only a.go.", "That is one."}) {
+		t.Errorf("the model said %q", got)
+	}
+	checkLive(t, l, log)
+	s.emptyInbox(t)
+}
+
+// checkLive holds what was seen on the wire against the log: every event once, in order, with its attributes as headers.
+func checkLive(t *testing.T, l *live, log []schemas.Event) {
+	t.Helper()
+	if len(l.events) != len(log) {
+		t.Fatalf("saw %d events of %d", len(l.events), len(log))
+	}
+	for i, f := range l.events {
+		e := log[i]
+		for name, want := range map[string]string{
+			"ce-specversion": "1.0", "ce-id": e.ID(), "ce-source": e.Source, "ce-subject": "s1",
+			"ce-type": "dev.loopbus." + string(e.Type()) + ".v1", "ce-sequence": fmt.Sprintf("%020d", i+1),
+			"ce-datacontenttype": "application/json", "ce-runid": e.RunID, "ce-turnid": e.TurnID,
+		} {
+			if got := f.get(name); got != want {
+				t.Errorf("event %d: %s is %q, want %q", i+1, name, got, want)
+			}
+		}
+		if !json.Valid([]byte(f.payload)) {
+			t.Errorf("event %d: payload %q", i+1, f.payload)
+		}
+	}
+	if len(l.updates) == 0 {
+		t.Error("saw no update")
+	}
+	for _, f := range l.updates {
+		if got := f.get("ce-type"); got != "dev.loopbus.message_update.v1" || !json.Valid([]byte(f.payload)) {
+			t.Errorf("update %s: type %q, payload %s", f.get("ce-id"), got, f.payload)
+		}
+	}
+}
+
+// Every form a command may have, and the forms of a client that sends twice.
+func TestAnyClientForms(t *testing.T) {
+	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	const attributes = `"specversion":"1.0","id":"c9","source":"/me","type":"dev.loopbus.prompt.v1"`
+	for _, c := range []struct {
+		name    string
+		payload string
+		headers []string
+		command string // id it must have, if it is the client's
+	}{
+		{"plain text", "list the files", nil, ""},
+		{"bare JSON", `{"text":"list the files"}`, nil, ""},
+		{"bare JSON with an id", `{"id":"c9","text":"list the files"}`, nil, "c9"},
+		{"structured CloudEvent", `{` + attributes + `,"data":{"text":"list the files"}}`, nil, "c9"},
+		{"structured CloudEvent with content type", `{` + attributes + `,"data":{"text":"list the files"}}`,
+			[]string{"Content-Type: application/cloudevents+json"}, "c9"},
+		{"binary CloudEvent", `{"text":"list the files"}`,
+			[]string{"ce-specversion: 1.0", "ce-id: c9", "ce-source: /me", "ce-type: dev.loopbus.prompt.v1"}, "c9"},
+		{"binary CloudEvent with plain text", "list the files", []string{"ce-specversion: 1.0", "ce-id: c9", "ce-source: /me",
+			"ce-type: dev.loopbus.prompt.v1", "ce-datacontenttype: text/plain"}, "c9"},
+		{"plain text with a message id", "list the files", []string{"Nats-Msg-Id: c9-plain"}, "c9-plain"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			session := strings.ReplaceAll(strings.ReplaceAll(c.name, " ", "-"), "_", "-")
+			l := watchText(t, s, session)
+			for _, reply := range []string{"_INBOX.me.1", "_INBOX.me.2"} {
+				if c.headers == nil {
+					l.pub("agent.cmd."+session+".prompt", reply, c.payload)
+				} else {
+					l.hpub("agent.cmd."+session+".prompt", reply, c.payload, c.headers...)
+				}
+				l.acknowledged(reply)
+				if c.command == "" {
+					break // without an id, two are two
+				}
+			}
+			end := l.event("agent_end", "no_tool_calls")
+			if got := end.get("ce-correlationid"); c.command != "" && got != c.command {
+				t.Errorf("the run belongs to command %q, want %q", got, c.command)
+			}
+			s.emptyInbox(t)
+			if got := said(s.logOf(t, session)); !slices.Equal(got, []string{"list the files"}) {
+				t.Errorf("the model was told %q", got)
+			}
+		})
+	}
+}
