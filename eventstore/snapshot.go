@@ -105,6 +105,9 @@ func (s *Store) checkSnapshot(ctx context.Context, session string, h snapshotHea
 // there is none. A snapshot whose event is not in this log, hash for hash, is ignored with a warning. The state is the
 // caller's.
 func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint64, err error) {
+	if l.headNow().seq == 0 {
+		return nil, 0, nil // a new session's first event waits for nothing
+	}
 	h, state, err := l.s.loadSnapshot(ctx, l.session, version)
 	if err == nil && h.Seq > 0 {
 		err = l.s.checkSnapshot(ctx, l.session, h, l.headNow().seq)
