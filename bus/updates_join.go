@@ -53,7 +53,12 @@ func (e *eventUpdates) expire() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.armed = false
-	e.flush(time.Now())
+	now := time.Now()
+	if due := e.updates.interval - now.Sub(e.sent); due > 0 && e.held.Data != nil { // an update was faster than the timer
+		e.arm(due)
+		return
+	}
+	e.flush(now)
 }
 
 func (e *eventUpdates) settle() {
