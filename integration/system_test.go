@@ -21,7 +21,7 @@ import (
 )
 
 // deadline is how long a test waits for something that has to happen.
-const deadline = 30 * time.Second
+const deadline = 90 * time.Second
 
 // system is a runner and a toolworker on one embedded file-store server, each on its own TCP connection.
 type system struct {

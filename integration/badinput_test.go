@@ -1,0 +1,206 @@
+package integration_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/providers/rehearsal"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// Whatever is no command is refused with the reason, in the log and among the dead letters, and changes nothing.
+func TestBadInputIsRefused(t *testing.T) {
+	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	cloudEvent := func(without string) nats.Header {
+		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"c1"}, "ce-source": {"/me"}, "ce-type": {"dev.loopbus.prompt.v1"}}
+		delete(h, without)
+		return h
+	}
+	for _, c := range []struct {
+		name, kind, payload, code string
+		header                    nats.Header
+	}{
+		{"malformed JSON", "prompt", `{"text":"list`, schemas.RejectInvalid, nil},
+		{"two JSON values", "prompt", `{"text":"a"}{"text":"b"}`, schemas.RejectInvalid, nil},
+		{"a member of a wrong type", "prompt", `{"text":42}`, schemas.RejectInvalid, nil},
+		{"a required member missing", "set_model", `{}`, schemas.RejectInvalid, nil},
+		{"a list for an object", "set_tools", `["bash"]`, schemas.RejectNotPlain, nil},
+		{"a choice there is not", "prompt", `{"text":"a","whenBusy":"never"}`, schemas.RejectInvalid, nil},
+		{"nothing said", "prompt", ``, schemas.RejectInvalid, nil},
+		{"blank text", "steer", " \n\t ", schemas.RejectInvalid, nil},
+		{"not UTF-8", "follow_up", "caf\xe9", schemas.RejectInvalid, nil},
+		{"plain text for an abort", "abort", "please", schemas.RejectNotPlain, nil},
+		{"an unknown kind", "dance", `{}`, schemas.RejectUnknown, nil},
+		{"a kind in upper case", "Prompt", `hello`, schemas.RejectUnknown, nil},
+		{"a kind that is not UTF-8", "\xff\xfe", `{}`, schemas.RejectUnknown, nil},
+		{"a long kind", strings.Repeat("x", 1000), `{}`, schemas.RejectUnknown, nil},
+		{"a CloudEvent without id", "prompt", `{"text":"a"}`, schemas.RejectCloudEvent, cloudEvent("ce-id")},
+		{"a CloudEvent without source", "prompt", `{"text":"a"}`, schemas.RejectCloudEvent, cloudEvent("ce-source")},
+		{"a CloudEvent without type", "prompt", `{"text":"a"}`, schemas.RejectCloudEvent, cloudEvent("ce-type")},
+		{"a structured CloudEvent without source", "prompt",
+			`{"specversion":"1.0","id":"c1","type":"dev.loopbus.prompt.v1","data":{"text":"a"}}`, schemas.RejectCloudEvent, nil},
+		{"a CloudEvent of another kind", "steer", `{"text":"a"}`, schemas.RejectCloudEvent, cloudEvent("")},
+		{"more than the inbox takes", "prompt", strings.Repeat("a", 600<<10), schemas.RejectTooLarge, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			session := "bad-" + strings.Map(letters, c.name)
+			msg := &nats.Msg{Subject: "agent.cmd." + session + "." + c.kind, Header: c.header, Data: []byte(c.payload)}
+			ack, err := s.tools.JetStream().PublishMsg(t.Context(), msg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := s.until(t, session, "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
+			got := log[0].Data.(*schemas.CommandRejected)
+			if got.Code != c.code || got.Reason == "" || got.StreamSeq != ack.Sequence || got.CommandID == "" {
+				t.Errorf("refused with %+v, want code %s and message %d", got, c.code, ack.Sequence)
+			}
+			s.refused(t, session, 1)
+			if reason := s.lastDead(t, session).Header.Get(schemas.HeaderDeadReason); !strings.HasPrefix(reason, c.code+": ") {
+				t.Errorf("dead letter says %q, want code %s", reason, c.code)
+			}
+			s.healthy(t, session)
+		})
+	}
+}
+
+func letters(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+		return r
+	}
+	return '-'
+}
+
+// A session that cannot exist has no log to say it in.
+func TestIllegalSessionsAreDeadLetters(t *testing.T) {
+	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	ids := []string{"a$b", "caf\u00e9", strings.Repeat("x", 65), "a=b", "\xff"}
+	for _, id := range ids {
+		s.send(t, id, schemas.CommandPrompt, "hello")
+	}
+	s.emptyInbox(t)
+	if got := s.messages(t, schemas.StreamDead, "agent.dead.AGENT_CMD._"); got != uint64(len(ids)) {
+		t.Errorf("%d dead letters, want %d", got, len(ids))
+	}
+	if reason := s.lastDead(t, schemas.NoSession).Header.Get(schemas.HeaderDeadReason); !strings.Contains(reason, "session id") {
+		t.Errorf("the dead letter says %q", reason)
+	}
+	if got := s.messages(t, schemas.StreamEvents, ""); got != 0 {
+		t.Errorf("%d events were written", got)
+	}
+	s.healthy(t, "good")
+}
+
+// refused waits until the inbox is empty and wants the session to have n refusals in its log and as dead letters, and
+// nothing else.
+func (s *system) refused(t *testing.T, session string, n int) {
+	t.Helper()
+	s.emptyInbox(t)
+	log := s.logOf(t, session)
+	if got := len(dataOf[*schemas.CommandRejected](log)); got != n || len(log) != n {
+		t.Errorf("session %s: %d refusals among %d events, want %d and nothing else", session, got, len(log), n)
+	}
+	if got := s.messages(t, schemas.StreamDead, s.tools.Subjects().Dead(schemas.StreamCommands, session)); got != uint64(n) {
+		t.Errorf("session %s: %d dead letters, want %d", session, got, n)
+	}
+	state := loop.State{Session: session}
+	for _, e := range log {
+		if err := state.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if state.Run != nil || state.Queued() || len(state.Prompts)+len(state.Messages)+state.Runs != 0 {
+		t.Errorf("session %s has changed: %+v", session, state)
+	}
+}
+
+// healthy runs a good prompt in a session without a run so far, and verifies its log.
+func (s *system) healthy(t *testing.T, session string) {
+	t.Helper()
+	log := s.prompted(t, session, "ls", 1)
+	if got := reasons(log); !slices.Equal(got, []schemas.TerminationReason{schemas.EndNoToolCalls}) {
+		t.Errorf("session %s: the good prompt ended with %v", session, got)
+	}
+	s.emptyInbox(t)
+	s.verify(t, session)
+}
+
+func (s *system) verify(t *testing.T, session string) eventstore.Report {
+	t.Helper()
+	report, err := s.store.Verify(t.Context(), session, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(session)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK() {
+		t.Errorf("session %s: %v", session, report.Bad)
+	}
+	return report
+}
+
+func (s *system) lastDead(t *testing.T, session string) *nats.Msg {
+	t.Helper()
+	stream, err := s.tools.JetStream().Stream(t.Context(), schemas.StreamDead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := stream.GetLastMsgForSubject(t.Context(), s.tools.Subjects().Dead(schemas.StreamCommands, session))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Header: msg.Header, Data: msg.Data}
+}
+
+// panicking is a model that panics where the last user asks it to.
+type panicking struct{ driver.Model }
+
+func (p panicking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	if last, ok := req.Messages[len(req.Messages)-1].(*schemas.UserMessage); ok && last.Content.JoinText() == "panic" {
+		panic("model: nil map")
+	}
+	return p.Model.Stream(ctx, req)
+}
+
+func TestPanicOfAProviderEndsTheRun(t *testing.T) {
+	s := startSystem(t, startServer(t, false), panicking{&rehearsal.Model{}})
+	end := dataOf[*schemas.AgentEnd](s.prompted(t, "s1", "panic", 1))[0]
+	if end.TerminationReason != schemas.EndError || !strings.Contains(end.ErrorMessage, "nil map") {
+		t.Errorf("the run ended with %s, %q", end.TerminationReason, end.ErrorMessage)
+	}
+	log := s.prompted(t, "s1", "hello", 2)
+	if got := reasons(log); got[1] != schemas.EndNoToolCalls {
+		t.Errorf("the next run ended with %s", got[1])
+	}
+	s.emptyInbox(t)
+	s.verify(t, "s1")
+}
+
+func TestPanicOfAToolIsItsResult(t *testing.T) {
+	broken := tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{Name: "broken"},
+		Execute: func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			panic("tool: nil map")
+		},
+	}
+	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "broken"}, schemas.ToolCall{Name: "echo"}), scripted.Text("done"))
+	s := startSystemWith(t, startServer(t, false), systemOptions{model: model, tools: []tools.Tool{broken}})
+	log := s.prompted(t, "s1", "go", 1)
+	for _, end := range dataOf[*schemas.ToolExecutionEnd](log) {
+		if text := end.Result.Content.JoinText(); end.IsError != (end.ToolName == "broken") || end.IsError && !strings.Contains(text, "nil map") {
+			t.Errorf("%s: error %v, %q", end.ToolName, end.IsError, text)
+		}
+	}
+	if got := reasons(log); got[0] != schemas.EndNoToolCalls {
+		t.Errorf("the run ended with %s", got[0])
+	}
+	s.emptyInbox(t)
+	s.verify(t, "s1")
+}

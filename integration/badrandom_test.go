@@ -1,0 +1,119 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/providers/rehearsal"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// noise makes random byte strings: bytes, text, and what looks like the JSON of a command. It prints its seed.
+type noise struct{ *rand.Rand }
+
+func newNoise(t *testing.T) noise {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return noise{rand.New(rand.NewPCG(seed, 0))}
+}
+
+var scraps = []string{`{`, `}`, `"`, `:`, `,`, `[`, `null`, `1e9`, `"id"`, `"text"`, `"model"`, `"call"`, `"specversion"`, `"1.0"`, `\u0000`, " "}
+
+func (n noise) payload() []byte {
+	out := make([]byte, 0, 64)
+	form := n.IntN(3)
+	for range 1 + n.IntN(40) {
+		switch form {
+		case 0:
+			out = append(out, byte(n.IntN(256)))
+		case 1:
+			out = utf8.AppendRune(out, rune(n.IntN(0x2ff)))
+		default:
+			out = append(out, scraps[n.IntN(len(scraps))]...)
+		}
+	}
+	return out
+}
+
+// publish sends many messages without waiting for each.
+func (s *system) publish(t *testing.T, subject string, payload []byte) {
+	t.Helper()
+	if _, err := s.tools.JetStream().PublishAsync(subject, payload, jetstream.WithStallWait(deadline)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled waits until everything published is stored and every command is acknowledged.
+func (s *system) settled(t *testing.T) {
+	t.Helper()
+	select {
+	case <-s.tools.JetStream().PublishAsyncComplete():
+	case <-time.After(deadline):
+		t.Fatal("not everything was stored")
+	}
+	s.emptyInbox(t)
+}
+
+// strictKinds take no plain text and cannot do without a member: no noise is one of these commands.
+var strictKinds = []string{"set_model", "set_thinking_level", "set_system_prompt", "set_tools", "cancel_input", "tool_result", "timer", "noise"}
+
+func TestRandomBytesAreRefused(t *testing.T) {
+	const total, sessions = 10_000, 16
+	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	n := newNoise(t)
+	for i := range total {
+		s.publish(t, fmt.Sprintf("agent.cmd.noise%d.%s", i%sessions, strictKinds[n.IntN(len(strictKinds))]), n.payload())
+	}
+	s.settled(t)
+	for i := range sessions {
+		session := fmt.Sprintf("noise%d", i)
+		s.refused(t, session, total/sessions)
+		for _, r := range dataOf[*schemas.CommandRejected](s.logOf(t, session)) {
+			if r.Code == "" || r.Reason == "" || r.StreamSeq == 0 {
+				t.Errorf("session %s: refused with %+v", session, r)
+			}
+		}
+	}
+	if got := s.messages(t, schemas.StreamTools, ""); got != 0 {
+		t.Errorf("%d tool calls were made", got)
+	}
+	s.healthy(t, "noise0")
+}
+
+// Where plain text will do, what reads as text is said, byte for byte and in order, and the rest is refused.
+func TestRandomTextIsSaidOrRefused(t *testing.T) {
+	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	n := newNoise(t)
+	var want []string
+	refused := 0
+	for range 300 {
+		payload := n.payload()
+		text := schemas.IsPlainText(payload) && utf8.Valid(payload) && len(bytes.TrimSpace(payload)) > 0
+		if !text && json.Valid(payload) {
+			continue // may be a command
+		}
+		if text {
+			want = append(want, string(payload))
+		} else {
+			refused++
+		}
+		s.publish(t, "agent.cmd.s1.prompt", payload)
+	}
+	s.settled(t)
+	log := s.until(t, "s1", "the end of the last run", ends(len(want)))
+	if d := cmp.Diff(want, said(log)); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+	if got := len(dataOf[*schemas.CommandRejected](s.logOf(t, "s1"))); got != refused {
+		t.Errorf("%d refused, want %d", got, refused)
+	}
+	s.verify(t, "s1")
+}
