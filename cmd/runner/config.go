@@ -39,7 +39,6 @@ type options struct {
 
 	http, otlp, logLevel string
 	logJSON              bool
-	given                func(string) bool
 }
 
 // oneShot reports whether this is the one-shot form.

@@ -45,7 +45,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	defer s.close()
-	log.Info("runner starts", "id", o.id, "nats", s.where(), "model", s.o.model, "tools", o.tools, "durability", s.durability())
+	log.Info("runner starts", "id", o.id, "nats", s.where(), "model", s.o.defaultModel().String(), "tools", o.tools, "durability", s.durability())
 	return s.run(ctx, nil)
 }
 
@@ -64,25 +64,28 @@ func (s *service) durability() string {
 }
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
-func open(ctx context.Context, o *options, log *slog.Logger) (s *service, err error) {
-	s = &service{o: o, log: log, metrics: newMetrics()}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
+func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
+	s := &service{o: o, log: log, metrics: newMetrics()}
+	if err := s.open(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *service) open(ctx context.Context) (err error) {
 	if err := s.connect(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	setup := bus.StreamOptions{Partitions: o.partitions, Replicas: o.replicas}
+	setup := bus.StreamOptions{Partitions: s.o.partitions, Replicas: s.o.replicas}
 	if err := bus.Setup(ctx, s.conn, setup); err != nil {
-		return nil, err
+		return err
 	}
-	if s.tracing, err = newTracing(ctx, o); err != nil {
-		return nil, err
+	if s.tracing, err = newTracing(ctx, s.o); err != nil {
+		return err
 	}
 	s.closers = append(s.closers, s.tracing.close)
-	return s, s.assemble()
+	return s.assemble()
 }
 
 func (s *service) connect(ctx context.Context) (err error) {
