@@ -90,6 +90,7 @@ func (a *Agent) PromptMessages(ctx context.Context, messages ...schemas.Message)
 
 func (a *Agent) prompt(ctx context.Context, in schemas.Input) error {
 	if !a.begin() {
+		//lint:ignore ST1005 pi's text
 		return errors.New(loop.TextBusyPrompt)
 	}
 	return a.run(ctx, &schemas.Prompt{Input: in})
@@ -98,6 +99,7 @@ func (a *Agent) prompt(ctx context.Context, in schemas.Input) error {
 // Continue starts a run from the transcript as it is; where that ends with a reply, from what is queued (behaviour A2.4).
 func (a *Agent) Continue(ctx context.Context) error {
 	if !a.begin() {
+		//lint:ignore ST1005 pi's text
 		return errors.New(loop.TextBusyContinue)
 	}
 	return a.run(ctx, &schemas.Continue{})

@@ -26,7 +26,9 @@ type LoopConfig struct {
 
 // Errors of [ContinueLoop].
 var (
-	ErrNoContext = errors.New("Cannot continue: no messages in context") //nolint:staticcheck // pi's text
+	//lint:ignore ST1005 pi's text
+	ErrNoContext = errors.New("Cannot continue: no messages in context")
+	//lint:ignore ST1005 pi's text
 	ErrFromReply = errors.New(loop.TextFromReply)
 )
 
