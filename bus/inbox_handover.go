@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-const pinHeader = "Nats-Pin-Id"
+const (
+	pinHeader = "Nats-Pin-Id"
+	lastWait  = 500 * time.Millisecond // for messages on their way when a partition is left
+)
 
 // take passes a message on. Where another runner may have read it until now, what comes first waits for a moment: what that
 // one had received and not begun belongs before it, and is coming back.
@@ -73,13 +77,15 @@ func (p *partition) leaving(batch jetstream.MessageBatch) bool {
 }
 
 // windDown leaves the partition and gives back what the last pull request still brings. Where others are waiting it
-// listens until that has ended on the server, because a message that nobody hears would reach them only after AckWait.
+// listens for a moment, because a message that nobody hears would reach them only after AckWait.
 func (p *partition) windDown(batch jetstream.MessageBatch, cancel context.CancelFunc) {
 	for len(batch.Messages()) > 0 {
 		p.early = append(p.early, <-batch.Messages())
 		p.pin = p.early[len(p.early)-1].Headers().Get(pinHeader)
 	}
 	p.giveBack()
+	cutOff := time.AfterFunc(lastWait, cancel)
+	defer cutOff.Stop()
 	if !p.sub.others.Load() {
 		cancel()
 	}

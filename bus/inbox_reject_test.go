@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -97,7 +98,7 @@ func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
 func TestInboxTakesRandomBytes(t *testing.T) {
 	_, c := newSmallBus(t)
 	var h fakeHandler
-	in, _ := runInbox(t, c, fastOptions("r1"), &h)
+	in, _ := runInbox(t, c, bus.InboxOptions{RunnerID: "r1", AckWait: time.Minute}, &h) // none is to come twice
 	const messages = 10_000
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -188,12 +188,8 @@ func TestRunnerThatStopsHandsOverAtOnce(t *testing.T) {
 	b, _ := runInbox(t, connect(t, s), slow("b"), l.handler("b"))
 	start := time.Now()
 	close(handOver)
-	if err := stopA(); err != nil {
-		t.Error(err)
-	}
-	if got := partitioned(t, b); got[0] != testPartitions {
-		t.Errorf("the other reads %v", got)
-	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- stopA() }()
 	eventually(t, "the other takes everything", func() bool { return l.taken() == sessions })
 	for i := range sessions {
 		send(t, c, fmt.Sprintf("s%d", i), "000001")
@@ -201,6 +197,12 @@ func TestRunnerThatStopsHandsOverAtOnce(t *testing.T) {
 	l.check(t, c, sessions, 2)
 	if d := time.Since(start); d > time.Second+raceAllowance {
 		t.Errorf("the hand-over took %s", d)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if got := partitioned(t, b); got[0] != testPartitions {
+		t.Errorf("the other reads %v", got)
 	}
 }
 
