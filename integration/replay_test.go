@@ -1,11 +1,19 @@
 package integration_test
 
 import (
+	"context"
 	"encoding/json"
 	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
 )
 
 // refold is the state of a session after some events, as a runner saves it.
@@ -19,4 +27,113 @@ func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
 		}
 		return json.Marshal(state)
 	}
+}
+
+// big is a tool whose result is too big for a message of the log.
+var big = tools.Tool{
+	ToolDefinition: schemas.ToolDefinition{Name: "big"},
+	Execute: func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		return schemas.TextResult(strings.Repeat("<\u00e9\u2028&> ", 40<<10)), nil
+	},
+}
+
+// manyThings is a model of a conversation with everything that reaches a log by itself.
+func manyThings() *scripted.Model {
+	return scripted.New(
+		scripted.Calls("Looking.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{ "v" : "<\u00e9>" }`)}, schemas.ToolCall{Name: "big"}),
+		scripted.Calls("", schemas.ToolCall{Name: "nothing"}, schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":[1]}`)}),
+		scripted.Text("Done."), scripted.Text("And again."), scripted.Text("Once more."),
+	)
+}
+
+// What a runner has written verifies: it has no gap, matches its schemas, its hashes chain, its big payloads are there,
+// and folding it again gives, byte for byte, the state that the runner saved.
+func TestLogOfARunnerVerifies(t *testing.T) {
+	s := startSystemWith(t, startServer(t, false), systemOptions{model: manyThings(), tools: []tools.Tool{big}, snapshotEvery: 1})
+	var log []schemas.Event
+	for i, text := range []string{"look", "look again"} {
+		log = s.prompted(t, "s1", text, i+1)
+		s.emptyInbox(t)
+		s.send(t, "s1", schemas.CommandAbort, "") // refused: there is no run
+		s.send(t, "s1", schemas.CommandSetThinkingLevel, `{"thinkingLevel":"high"}`)
+		s.send(t, "s1", schemas.CommandPrompt, `{"text":`)
+		s.emptyInbox(t)
+		report := s.verify(t, "s1")
+		log = s.logOf(t, "s1")
+		if report.Events != uint64(len(log)) || report.Blobs == 0 {
+			t.Errorf("report %+v of %d events", report, len(log))
+		}
+		if report.Snapshot == 0 {
+			t.Error("no snapshot was checked")
+		}
+	}
+	if got := replied(log); !slices.Equal(got, []string{"Looking.", "", "Done.", "And again."}) {
+		t.Errorf("the model said %q", got)
+	}
+}
+
+// What a runner takes up from a snapshot is what it would take up from the log alone, and it goes on from there.
+func TestSnapshotAndTailAreTheLog(t *testing.T) {
+	server := startServer(t, false)
+	t.Run("first runner", func(t *testing.T) {
+		s := startSystemWith(t, server, systemOptions{model: manyThings(), tools: []tools.Tool{big}, snapshotEvery: 1})
+		s.prompted(t, "s1", "look", 1)
+		s.emptyInbox(t)
+	})
+	s := startSystemWith(t, server, systemOptions{model: manyThings(), tools: []tools.Tool{big}})
+	s.prompted(t, "s1", "look again", 2)
+	s.emptyInbox(t)
+	if report := s.verify(t, "s1"); report.Snapshot == 0 || report.Snapshot == report.Events {
+		t.Errorf("the snapshot is of event %d of %d, want one before the end", report.Snapshot, report.Events)
+	}
+	whole, tail := loop.State{Session: "s1"}, s.snapshot(t, "s1")
+	for _, e := range s.logOf(t, "s1") {
+		for _, state := range []*loop.State{&whole, &tail} {
+			if e.Seq <= state.Seq {
+				continue
+			}
+			if err := state.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if d := cmp.Diff(jsonOf(t, whole), jsonOf(t, tail)); d != "" {
+		t.Errorf("state (-log +snapshot and tail):\n%s", d)
+	}
+	var texts []string
+	for _, m := range tail.Transcript() {
+		if user, ok := m.(*schemas.UserMessage); ok {
+			texts = append(texts, user.Content.JoinText())
+		}
+	}
+	if !slices.Equal(texts, []string{"look", "look again"}) {
+		t.Errorf("the transcript has %q", texts)
+	}
+}
+
+// snapshot is the newest state that was saved of a session.
+func (s *system) snapshot(t *testing.T, session string) (state loop.State) {
+	t.Helper()
+	log, err := s.store.Open(t.Context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	raw, seq, err := log.Snapshot(t.Context(), loop.FoldVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &state); err != nil || state.Seq != seq {
+		t.Fatalf("snapshot at %d: %v, of event %d", seq, err, state.Seq)
+	}
+	return state
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }

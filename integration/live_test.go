@@ -1,0 +1,267 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// seen is what a viewer saw: the log, and the updates of each event in their order.
+type seen struct {
+	events  []schemas.Event
+	updates []schemas.Update
+}
+
+// fill is a tool that shows its progress.
+var fill = tools.Tool{
+	ToolDefinition: schemas.ToolDefinition{Name: "fill"},
+	Execute: func(_ context.Context, _ tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		for i := range 10 {
+			update(schemas.TextResult(fmt.Sprintf("%d of 10", i+1)))
+		}
+		return schemas.TextResult("full"), nil
+	},
+}
+
+// startTalker has a model that streams for a while and shows its tools' progress.
+func startTalker(t *testing.T) *system {
+	t.Helper()
+	calls := schemas.ToolCall{Name: "fill", Arguments: json.RawMessage(`{}`)}
+	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 3, ChunkDelay: 5 * time.Millisecond}, scripted.Script{
+		Responses: []scripted.Response{
+			scripted.Calls("I have to think about this, it will take a moment.", calls),
+			scripted.Text("It is full now, and that took about as long as it takes to say so: \u00fcber sechzig Zeichen, \U0001F600 and one more."),
+		},
+		Loop: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startSystemWith(t, startServer(t, false), systemOptions{model: model, tools: []tools.Tool{fill}, updateInterval: 10 * time.Millisecond})
+}
+
+// tap is one subscription to everything live of a session: messages as they arrive.
+func tap(t *testing.T, c *bus.Conn, session string) <-chan *nats.Msg {
+	t.Helper()
+	messages := make(chan *nats.Msg, 4096)
+	sub, err := c.NATS().ChanSubscribe(c.Subjects().Prefix()+".live."+session+".>", messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	if err := c.NATS().FlushTimeout(deadline); err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
+// take reads the next message of a tap into what was seen, and returns the event if it is one.
+func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
+	t.Helper()
+	select {
+	case m := <-messages:
+		if strings.HasSuffix(m.Subject, ".update") {
+			u, err := schemas.DecodeUpdate(m.Header, m.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.updates = append(v.updates, u)
+			return nil
+		}
+		e, err := schemas.DecodeEvent(m.Header, m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.events = append(v.events, e)
+		return &e
+	case <-time.After(deadline):
+		t.Fatalf("nothing more came after %v", typesOf(v.events))
+	}
+	return nil
+}
+
+// On one subscription no update comes before the event it belongs to, none of a message after its end, and the commands
+// that come meanwhile do not mix them up.
+func TestUpdatesKeepTheirPlace(t *testing.T) {
+	s := startTalker(t)
+	messages := tap(t, connect(t, s.server, "viewer"), "s1")
+	s.send(t, "s1", schemas.CommandPrompt, "fill it")
+	var v seen
+	starts, over := map[uint64]schemas.Event{}, map[string]bool{}
+	steers := 0
+	for end := ends(1); ; {
+		before := len(v.updates)
+		e := v.take(t, messages)
+		if e == nil {
+			if len(v.updates)%3 == 0 && steers < 6 {
+				steers++
+				s.send(t, "s1", schemas.CommandSteer, "and more")
+			}
+			checkPlace(t, v.updates[before], starts, over)
+			continue
+		}
+		switch d := e.Data.(type) {
+		case *schemas.MessageStart, *schemas.ToolExecutionStart:
+			starts[e.Seq] = *e
+		case *schemas.MessageEnd:
+			over[d.MessageID] = true
+		}
+		if end(*e) {
+			break
+		}
+	}
+	if steers == 0 {
+		t.Error("nothing was streamed")
+	}
+	checkDeltas(t, v)
+}
+
+// checkPlace wants an update to follow the start it names, and to precede the end of what it belongs to.
+func checkPlace(t *testing.T, u schemas.Update, starts map[uint64]schemas.Event, over map[string]bool) {
+	t.Helper()
+	start, ok := starts[u.Event]
+	if !ok {
+		t.Errorf("update %s came before its event", u.ID())
+		return
+	}
+	switch d := u.Data.(type) {
+	case *schemas.MessageUpdate:
+		begun, ok := start.Data.(*schemas.MessageStart)
+		if !ok || begun.MessageID != d.MessageID {
+			t.Errorf("update %s of message %s belongs to a %s", u.ID(), d.MessageID, start.Type())
+		}
+		if over[d.MessageID] {
+			t.Errorf("update %s came after the end of message %s", u.ID(), d.MessageID)
+		}
+	case *schemas.ToolExecutionUpdate:
+		begun, ok := start.Data.(*schemas.ToolExecutionStart)
+		if !ok || begun.ToolCallID != d.ToolCallID {
+			t.Errorf("update %s of call %s belongs to a %s", u.ID(), d.ToolCallID, start.Type())
+		}
+	}
+}
+
+// checkDeltas wants the updates of each event numbered without a gap, and the deltas of a message to be its text.
+func checkDeltas(t *testing.T, v seen) {
+	t.Helper()
+	last, streamed := map[uint64]uint64{}, map[string]string{}
+	for _, u := range v.updates {
+		if last[u.Event]++; u.N != last[u.Event] {
+			t.Errorf("update %s follows %d of them", u.ID(), last[u.Event]-1)
+		}
+		if d, ok := u.Data.(*schemas.MessageUpdate); ok {
+			for _, e := range d.AssistantMessageEvents {
+				if e.Type == schemas.StreamTextDelta {
+					streamed[d.MessageID] += e.Delta
+				}
+			}
+		}
+	}
+	for _, end := range dataOf[*schemas.MessageEnd](v.events) {
+		reply, ok := end.Message.Message.(*schemas.AssistantMessage)
+		text, ok2 := streamed[end.MessageID]
+		if ok && ok2 && text != reply.Content.JoinText() {
+			t.Errorf("message %s: streamed %q, ended with %q", end.MessageID, text, reply.Content.JoinText())
+		}
+	}
+	if len(streamed) == 0 {
+		t.Error("nothing was streamed")
+	}
+}
+
+// A viewer that comes late reads the log, follows it, and catches up on what is being streamed: in the end it has seen
+// what one had seen that was there from the beginning.
+func TestLateViewerMissesNothing(t *testing.T) {
+	s := startTalker(t)
+	messages := tap(t, connect(t, s.server, "early"), "s1")
+	s.send(t, "s1", schemas.CommandPrompt, "fill it")
+	var early seen
+	for len(early.updates) < 2 { // a message is being streamed
+		early.take(t, messages)
+	}
+	viewer := connect(t, s.server, "late")
+	updates := make(chan schemas.Update)
+	serve(t, func(ctx context.Context) error {
+		for u, err := range bus.WatchUpdates(ctx, viewer, "s1") {
+			if err != nil {
+				return err
+			}
+			select {
+			case updates <- u:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+	late := seen{events: s.until(t, "s1", "the end of the run", ends(1))}
+	for end := ends(1); ; {
+		if e := early.take(t, messages); e != nil && end(*e) {
+			break
+		}
+	}
+	for len(late.updates) < len(early.updates) {
+		select {
+		case u := <-updates:
+			late.updates = append(late.updates, u)
+		case <-time.After(deadline):
+			t.Fatalf("saw %d updates of %d", len(late.updates), len(early.updates))
+		}
+	}
+	if d := cmp.Diff(s.logOf(t, "s1"), late.events); d != "" {
+		t.Errorf("events (-log +seen):\n%s", d)
+	}
+	if d := cmp.Diff(early.events, late.events); d != "" {
+		t.Errorf("events (-early +late):\n%s", d)
+	}
+	if d := cmp.Diff(byEvent(early), byEvent(late)); d != "" {
+		t.Errorf("updates (-early +late):\n%s", d)
+	}
+	checkDeltas(t, late)
+}
+
+func byEvent(v seen) map[uint64][]schemas.Update {
+	all := map[uint64][]schemas.Update{}
+	for _, u := range v.updates {
+		all[u.Event] = append(all[u.Event], u)
+	}
+	return all
+}
+
+// A viewer that broke off goes on with the event after the last it has.
+func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
+	s := startTalker(t)
+	s.send(t, "s1", schemas.CommandPrompt, "fill it")
+	var log []schemas.Event
+	for over := ends(1); ; {
+		ctx, leave := context.WithTimeout(t.Context(), deadline)
+		had, last := len(log), false
+		for e, err := range s.store.Follow(ctx, "s1", uint64(len(log)+1)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, last = append(log, e), over(e)
+			break // as a lost connection does
+		}
+		leave()
+		if len(log) == had {
+			t.Fatalf("nothing came after %v", typesOf(log))
+		}
+		if last {
+			break
+		}
+	}
+	if d := cmp.Diff(s.logOf(t, "s1"), log); d != "" {
+		t.Errorf("events (-log +seen):\n%s", d)
+	}
+}
