@@ -26,6 +26,7 @@ var (
 	natsServer = "github.com/nats-io/nats-server/v2/server"
 	watermill  = "github.com/ThreeDotsLabs/watermill"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
+	cloudEvent = "github.com/cloudevents/sdk-go/v2/event"
 	goCmp      = "github.com/google/go-cmp/cmp"
 )
 
@@ -38,13 +39,13 @@ var importRules = []importRule{
 	{"loop/driver", []string{"loop", "schemas"}, nil},
 	{"eventstore", []string{"schemas"}, []string{natsClient}},
 	{"eventstore/eventstoretest", []string{"schemas", "eventstore"}, []string{goCmp}},
-	{"bus", []string{"schemas"}, []string{natsClient, natsServer, watermill, prometheus,
-		"github.com/cloudevents/sdk-go/v2", "golang.org/x/sync"}},
+	{"bus", []string{"schemas"}, []string{natsClient, natsServer, watermill, prometheus, cloudEvent,
+		"github.com/cloudevents/sdk-go/v2/types", "golang.org/x/sync"}},
 	{"tools", []string{"schemas"}, []string{"golang.org/x/image", "golang.org/x/text"}},
 	{"tools/worker", []string{"schemas", "tools"}, []string{natsClient, watermill, prometheus}},
 	{"providers", []string{"schemas"}, nil},
 	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, []string{natsClient, natsServer,
-		watermill, prometheus, "github.com/goccy/go-yaml", "go.opentelemetry.io/otel", "golang.org/x/sync"}},
+		watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml", "go.opentelemetry.io/otel", "golang.org/x/sync"}},
 	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, nil},
 }
 
