@@ -75,6 +75,7 @@ type Driver struct {
 	stopped  uint64 // and ShouldStopAfterTurn
 	failing  bool
 	args     argsCache
+	deadline deadline
 	grace    chan struct{} // closed when aborted tools have had their time; nil before they were told
 }
 

@@ -505,3 +505,31 @@ func TestACommandGivenUpEndsItsRun(t *testing.T) {
 	}
 	r.wantEnd(schemas.EndAbort)
 }
+
+// clockwork keeps the timers that were asked for.
+type clockwork struct{ calls chan string }
+
+func (c clockwork) Schedule(_ context.Context, session string, _ time.Time, timer schemas.Timer) error {
+	c.calls <- "set " + session + " " + timer.RunID
+	return nil
+}
+
+func (c clockwork) Cancel(_ context.Context, session, name string) error {
+	c.calls <- "cancel " + session + " " + name
+	return nil
+}
+
+func TestARunSetsItsDeadlineAndTakesItBack(t *testing.T) {
+	timers := clockwork{make(chan string, 10)}
+	limited := func(o *driver.HostOptions) { o.Timers, o.Defaults.Limits.RunTimeoutMs = timers, 1000 }
+	r := newRig(t, toolThenDone("t1"), limited)
+	r.deliver("p1", prompt("go"))
+	r.host = r.newHost(toolThenDone("t1"), limited)
+	id, result := answerTo(r.tools.take(t), "ok")
+	r.deliver(id, result)
+	for _, want := range []string{"set s1 r2", "set s1 r2", "cancel s1 run_deadline"} {
+		if got := <-timers.calls; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

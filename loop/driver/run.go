@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -17,6 +16,7 @@ func (d *Driver) resume(ctx context.Context) error {
 		return nil
 	}
 	d.resumed = true
+	d.armDeadline() // again: the process that began the run may have died before it did
 	var from uint64
 	var streaming, where string
 	d.View(func(s *loop.State) { from = d.loaded; streaming, where = interrupted(s) })
@@ -81,7 +81,7 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	if err := d.emit(ctx, start, cause); err != nil {
 		return err
 	}
-	d.scheduleDeadline(ctx)
+	d.armDeadline()
 	if failure != nil {
 		return d.fail(ctx, failure)
 	}
@@ -94,40 +94,13 @@ func sameConfig(a, b schemas.RunConfig) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// scheduleDeadline arms the run's wall clock. It is a message in the session's own inbox, so it survives every process;
-// a timer that cannot be set is logged: the run is worth more than its limit.
-func (d *Driver) scheduleDeadline(ctx context.Context) {
-	var timeout time.Duration
-	var at time.Time
-	timer := schemas.Timer{Name: schemas.TimerRunDeadline}
-	d.View(func(s *loop.State) {
-		if s.Run == nil {
-			return
-		}
-		timeout = time.Duration(s.Config.Limits.RunTimeoutMs) * time.Millisecond
-		at, timer.RunID = s.Run.StartedAt.Add(timeout), s.Run.ID
-	})
-	if d.o.Timers == nil || timeout <= 0 {
-		return
-	}
-	if err := d.o.Timers.Schedule(ctx, d.session, at, timer); err != nil {
-		d.o.Logger.Warn("run deadline not set", "session", d.session, "run", timer.RunID, "err", err)
-	}
-}
-
 // endRun gives up what belongs to the run that has just ended, but for its signal, which the listeners of agent_end
 // still see. The caller holds the lock.
 func (d *Driver) endRun() {
 	clear(d.flights)
 	d.grace = nil
 	d.spans.endRun()
-	if d.o.Timers == nil || d.state.Config.Limits.RunTimeoutMs <= 0 {
-		return
-	}
-	session := d.session
-	if err := d.o.Timers.Cancel(context.Background(), session, schemas.TimerRunDeadline); err != nil {
-		d.o.Logger.Debug("run deadline not cancelled", "session", session, "err", err)
-	}
+	d.disarmDeadline()
 }
 
 // askHooks asks the hooks that stand where queues and settings stand on a bus: each once per point of the log.
