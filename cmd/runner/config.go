@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/cmd/internal/config"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
+	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -23,6 +27,7 @@ type options struct {
 	partitions, replicas               int
 
 	id, model, script, systemPrompt, thinking string
+	played                                    *scripted.Model // the script, once it has been read
 	runTimeout, idleTimeout, abortGrace       time.Duration
 	maxTurns, maxTokens                       int
 	maxCost                                   float64
@@ -125,6 +130,12 @@ func (o *options) check() (errs []error) {
 	if !slices.Contains([]int{1, 3, 5}, o.replicas) {
 		bad("--replicas: %d is not 1, 3 or 5", o.replicas)
 	}
+	if _, err := schemas.NewSubjects(o.prefix); err != nil {
+		bad("--prefix: %w", err)
+	}
+	if _, err := os.Stat(o.creds); o.creds != "" && err != nil {
+		bad("--creds: %w", err)
+	}
 	levels := []string{"off", "minimal", "low", "medium", "high", "xhigh"}
 	if !slices.Contains(levels, o.thinking) {
 		bad("--thinking: %q is not one of %s", o.thinking, strings.Join(levels, ", "))
@@ -141,7 +152,27 @@ func (o *options) check() (errs []error) {
 	if o.concurrency < 1 {
 		bad("--concurrency: must be at least 1")
 	}
+	errs = append(errs, o.checkAddresses()...)
 	return append(errs, o.checkModel()...)
+}
+
+func (o *options) checkAddresses() (errs []error) {
+	for _, a := range []struct{ flag, value string }{{"--listen", o.listen}, {"--http", o.http}} {
+		if a.value == "" || a.value == "off" && a.flag == "--http" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(a.value)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is not host:port", a.flag, a.value))
+		}
+	}
+	if u, err := url.Parse(o.otlp); o.otlp != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		errs = append(errs, fmt.Errorf("--otlp: %q is not a URL such as http://127.0.0.1:4318", o.otlp))
+	}
+	return errs
 }
 
 func (o *options) checkModel() (errs []error) {
@@ -156,6 +187,13 @@ func (o *options) checkModel() (errs []error) {
 	}
 	if o.script != "" && o.model != modelScripted {
 		errs = append(errs, errors.New("--script: goes with --model scripted"))
+	}
+	if o.script == "" {
+		return errs
+	}
+	var err error
+	if o.played, err = scripted.Load(o.script); err != nil {
+		errs = append(errs, fmt.Errorf("--script: %w", err))
 	}
 	return errs
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/providers/rehearsal"
-	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -27,20 +26,16 @@ type model interface {
 // models chooses by the request's model.
 type models map[string]model
 
-func newModels(o *options) (models, error) {
+func newModels(o *options) models {
 	pace := time.Duration(0)
 	if o.oneShot() && !o.json {
 		pace = typingPace
 	}
 	m := models{modelRehearsal: &rehearsal.Model{Delay: pace}}
-	if o.script != "" {
-		script, err := scripted.Load(o.script)
-		if err != nil {
-			return nil, fmt.Errorf("--script: %w", err)
-		}
-		m[modelScripted] = script
+	if o.played != nil {
+		m[modelScripted] = o.played
 	}
-	return m, nil
+	return m
 }
 
 // Stream asks the model of the request. Behaviour A1.14: a model that is not there is a failed reply, not a failed call.

@@ -130,10 +130,7 @@ func (s *service) assemble() error {
 	if err != nil {
 		return err
 	}
-	models, err := newModels(s.o)
-	if err != nil {
-		return err
-	}
+	models := newModels(s.o)
 	s.toolbox = bus.NewToolbox(s.conn, s.log)
 	s.closers = append(s.closers, s.toolbox.Close)
 	s.host = driver.NewHost(driver.HostOptions{

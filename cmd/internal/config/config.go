@@ -110,8 +110,8 @@ func (s *Set) List(p *[]string, name, def, help string) {
 	})
 }
 
-// Check adds a check that is made after all settings have been read, even where some of them were mistaken; its error is
-// reported with the others.
+// Check adds a check that is made after all settings have been read; its error is reported with the others. Where a
+// setting is mistaken it finds the default. A file that cannot be read leaves the checks out.
 func (s *Set) Check(f func() error) { s.checks = append(s.checks, f) }
 
 // Given reports whether the setting was given at all, by flag, environment or file.
@@ -156,8 +156,11 @@ func (s *Set) Parse(args []string, getenv func(string) string, out io.Writer, ta
 		}
 		s.given[set.name] = from != ""
 		if err := set.set(value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+			errs = append(errs, fmt.Errorf("%s: %w", from, err), set.set(set.def)) // checks find a sound value
 		}
+	}
+	if err != nil && file == nil {
+		return rest, errors.Join(errs...) // checks would complain of what the file may well say
 	}
 	for _, check := range s.checks {
 		errs = append(errs, check())

@@ -73,6 +73,21 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
+func TestChecksAreMadeBesideOtherMistakes(t *testing.T) {
+	var v values
+	s := define(&v)
+	s.Check(func() error {
+		if v.Turns != 3 {
+			t.Errorf("the check finds %d turns, want the default", v.Turns)
+		}
+		return errors.New("--name: not hers")
+	})
+	_, err := s.Parse([]string{"--max-turns", "many"}, env(nil), &strings.Builder{}, false)
+	if want := "--max-turns: \"many\" is not a whole number\n--name: not hers"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestHelpNamesEverySettingOnce(t *testing.T) {
 	var out strings.Builder
 	if _, err := define(new(values)).Parse([]string{"-h"}, env(nil), &out, false); !errors.Is(err, config.ErrHelp) {
