@@ -522,14 +522,18 @@ func (c clockwork) Cancel(_ context.Context, session, name string) error {
 func TestARunSetsItsDeadlineAndTakesItBack(t *testing.T) {
 	timers := clockwork{make(chan string, 10)}
 	limited := func(o *driver.HostOptions) { o.Timers, o.Defaults.Limits.RunTimeoutMs = timers, 1000 }
-	r := newRig(t, toolThenDone("t1"), limited)
-	r.deliver("p1", prompt("go"))
-	r.host = r.newHost(toolThenDone("t1"), limited)
-	id, result := answerTo(r.tools.take(t), "ok")
-	r.deliver(id, result)
-	for _, want := range []string{"set s1 r2", "set s1 r2", "cancel s1 run_deadline"} {
+	want := func(want string) {
+		t.Helper()
 		if got := <-timers.calls; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+	r := newRig(t, toolThenDone("t1"), limited)
+	r.deliver("p1", prompt("go"))
+	want("set s1 r2")
+	r.host = r.newHost(toolThenDone("t1"), limited)
+	id, result := answerTo(r.tools.take(t), "ok")
+	r.deliver(id, result)
+	want("set s1 r2")
+	want("cancel s1 run_deadline")
 }
