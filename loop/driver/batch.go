@@ -150,12 +150,13 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 		if err == nil {
 			continue
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if !errors.Is(err, schemas.ErrSubject) {
+			// The call may be on its way. Whoever takes the session up again looks before it hands the call over.
+			return fmt.Errorf("dispatch call %s of session %s: %w", req.Call, d.session, err)
 		}
 		d.arrive(arrival{call: req.Call, result: &schemas.ToolResponse{
 			Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, IsError: true,
-			Result: schemas.ErrorResult(fmt.Sprintf("tool call not dispatched: %v", err)),
+			Result: schemas.ErrorResult(fmt.Sprintf("Tool %s cannot be called: %v", req.ToolName, err)),
 		}})
 	}
 	return nil

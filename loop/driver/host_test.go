@@ -537,3 +537,31 @@ func TestARunSetsItsDeadlineAndTakesItBack(t *testing.T) {
 	want("set s1 r2")
 	want("cancel s1 run_deadline")
 }
+
+// flaky loses the answer to the first dispatch.
+type flaky struct {
+	*queue
+	failed bool
+}
+
+func (f *flaky) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
+	if !f.failed {
+		f.failed = true
+		return errors.New("connection lost")
+	}
+	return f.queue.Dispatch(ctx, req, again)
+}
+
+func TestADispatchOfUnknownOutcomeIsLookedIntoAgain(t *testing.T) {
+	r := newRig(t, toolThenDone("t1"), func(o *driver.HostOptions) { o.Tools = &flaky{queue: o.Tools.(*queue)} })
+	if err := r.host.Deliver(t.Context(), command("p1", prompt("go")), nil); err == nil {
+		t.Fatal("the prompt was taken as done")
+	}
+	r.deliver("p1", prompt("go")) // the queue delivers it again
+	if len(r.tools.again) != 1 || !r.tools.again[0] {
+		t.Errorf("again = %v", r.tools.again)
+	}
+	id, result := answerTo(r.tools.take(t), "ok")
+	r.deliver(id, result)
+	r.wantEnd(schemas.EndNoToolCalls)
+}

@@ -55,7 +55,8 @@ type Model interface {
 //
 // Dispatch may be called again for a call that was handed over by an earlier process: again is then true, and the
 // implementation has to find out whether the call is already on its way or answered, and hand it over only if it is
-// neither. Cancel asks for a call to stop; it is no error if nobody runs it.
+// neither. An error that wraps [schemas.ErrSubject] says that this call can never be handed over; any other that it may
+// have been or not. Cancel asks for a call to stop; it is no error if nobody runs it.
 type Tools interface {
 	Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error
 	Cancel(ctx context.Context, session string, call schemas.CallKey) error
