@@ -226,12 +226,33 @@ func TestInboxGivesSignsOfLifeWhileACommandRuns(t *testing.T) {
 	runInbox(t, c, o, &h)
 	send(t, c, "s1", "long")
 	eventually(t, "delivery", func() bool { return h.total() == 1 })
-	time.AfterFunc(5*o.AckWait, func() { close(rest) })
-	<-rest
+	<-time.After(5 * o.AckWait)
+	if n := redelivered(t, c); n != 0 {
+		t.Errorf("the server has delivered it %d times more", n)
+	}
+	close(rest)
 	eventually(t, "the queue is empty", func() bool { return queued(t, c) == 0 })
 	if got := h.total(); got != 1 {
 		t.Errorf("delivered %d times", got)
 	}
+}
+
+// redelivered returns how many messages that are not settled have been delivered more than once.
+func redelivered(t testing.TB, c *bus.Conn) int {
+	t.Helper()
+	s, err := c.JetStream().Stream(deadline(t), schemas.StreamCommands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	list := s.ListConsumers(deadline(t))
+	for info := range list.Info() {
+		n += info.NumRedelivered
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func TestInboxDeliversAgainInOrderAfterAnError(t *testing.T) {
