@@ -15,7 +15,8 @@ import (
 // version is the version the runner announces itself with.
 const version = "0.1.0"
 
-// serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions) and /metrics.
+// serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions and its own tools are
+// announced) and /metrics.
 func (s *service) serveHTTP(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -47,9 +48,9 @@ func (s *service) serveHTTP(ctx context.Context) error {
 // unready says why the runner should get no traffic, or "".
 func (s *service) unready(ctx context.Context) string {
 	select {
-	case <-s.inbox.Ready():
+	case <-s.up:
 	default:
-		return "not reading the inbox yet"
+		return "not reading the inbox, or not all tools announced yet"
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+// errOver is the cause with which a one-shot runner stops when its run has ended.
+var errOver = errors.New("the run is over")
 
 // runOnce is the one-shot form: everything embedded, one prompt sent as any client would send it, the run shown live.
 func runOnce(ctx context.Context, o *options, getenv func(string) string, log *slog.Logger, stdout, stderr io.Writer) error {
@@ -24,11 +28,11 @@ func runOnce(ctx context.Context, o *options, getenv func(string) string, log *s
 		return err
 	}
 	defer s.close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	outcome := errors.New("interrupted before the run ended")
 	err = s.run(ctx, func(ctx context.Context) {
-		defer stop()
+		defer stop(errOver)
 		if show, err := newClient(s, stdout); err != nil {
 			outcome = err
 		} else {
@@ -77,16 +81,14 @@ func newClient(s *service, stdout io.Writer) (*client, error) {
 // prompt sends the prompt and shows the run to its end.
 func (c *client) prompt(ctx context.Context) error {
 	defer func() { _ = c.sub.Unsubscribe() }()
-	c.command = fmt.Sprintf("prompt-%d", time.Now().UnixNano())
-	body, err := schemas.Marshal(struct {
-		ID string `json:"id"`
-		schemas.Prompt
-	}{c.command, schemas.Prompt{Input: schemas.Input{Text: c.o.prompt}}})
+	body, err := schemas.Marshal(schemas.Prompt{Input: schemas.Input{Text: c.o.prompt}})
 	if err != nil {
 		return err
 	}
+	// The id is a header, so that even the refusal of a body that nobody reads names it.
+	c.command = fmt.Sprintf("prompt-%d", time.Now().UnixNano())
 	subject := c.conn.Subjects().Command(c.o.session, schemas.CommandPrompt)
-	if _, err := c.conn.JetStream().Publish(ctx, subject, body); err != nil {
+	if _, err := c.conn.JetStream().Publish(ctx, subject, body, jetstream.WithMsgID(c.command)); err != nil {
 		return fmt.Errorf("send the prompt to session %s: %w", c.o.session, err)
 	}
 	for {

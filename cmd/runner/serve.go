@@ -22,6 +22,8 @@ const (
 	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
 	// so it is far more than a command that kills its runner should get, and far less than for ever.
 	maxDeliver = 50
+	// restTime is how long a session may take to come to rest after the run of a one-shot runner.
+	restTime = time.Second
 )
 
 // service is a runner and what it has started around itself.
@@ -35,6 +37,7 @@ type service struct {
 	inbox   *bus.Inbox
 	host    *driver.Host
 	tracing *tracing
+	up      chan struct{} // closed once the inbox is read and the runner's own tools are announced
 	closers []func()
 }
 
@@ -65,7 +68,7 @@ func (s *service) durability() string {
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, metrics: newMetrics()}
+	s := &service{o: o, log: log, metrics: newMetrics(), up: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -170,14 +173,16 @@ func (s *service) run(ctx context.Context, ready func(ctx context.Context)) erro
 		g.Go(func() error { return s.serveHTTP(serving) })
 	}
 	g.Go(func() error { return s.announce(serving) })
-	if ready != nil {
-		g.Go(func() error {
-			if err := s.awaitReady(serving); err == nil {
-				ready(serving)
-			}
-			return nil
-		})
-	}
+	g.Go(func() error {
+		if err := s.awaitReady(serving); err != nil {
+			return nil // stopped before
+		}
+		close(s.up)
+		if ready != nil {
+			ready(serving)
+		}
+		return nil
+	})
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = nil
@@ -224,7 +229,15 @@ type stopping struct {
 func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(h.stop, func() { cancel(driver.ErrStopped) })()
+	defer context.AfterFunc(h.stop, func() {
+		if errors.Is(context.Cause(h.stop), errOver) { // let the session rest, so that nothing of it comes again
+			select {
+			case <-ctx.Done():
+			case <-time.After(restTime):
+			}
+		}
+		cancel(driver.ErrStopped)
+	})()
 	return h.host.Deliver(ctx, c, entered)
 }
 

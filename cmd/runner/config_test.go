@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
+	p := start(t, []string{"LOOPBUS_THINKING=deeply", "LOOPBUS_MAX_COST=much"},
+		"--config", write(t, "c.yaml", "colour: red\nconcurrency: 0\n"), "--store", "data", "--partitions", "0", "--replicas", "2",
+		"--model", "scripted", "--script", "no-such.json", "--tools", "read,sing", "--root", "nowhere", "--http", "here", "--prefix", "a b",
+		"--listen", "127.0.0.1", "--creds", "none.creds", "--otlp", "collector", "--id", "a.b", "--json", "--log-level", "loud",
+		"--max-turns", "-1").wantExit(1)
+	got := p.stderr.String()
+	for _, want := range []string{
+		"--thinking", "LOOPBUS_MAX_COST", `unknown setting "colour"`, "--concurrency", "--partitions", "--replicas", "--script",
+		`"sing"`, "--root", "--http", "--prefix", "--listen", "--creds", "--otlp", "--id", "--session and --json", "--log-level", "--max-turns",
+	} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%s is not named once in:\n%s", want, got)
+		}
+	}
+	if lines := strings.Count(got, "\n"); lines != 18 {
+		t.Errorf("%d lines for 18 mistakes:\n%s", lines, got)
+	}
+	if files, err := os.ReadDir(p.cmd.Dir); err != nil || len(files) > 0 {
+		t.Errorf("something was started: %v, %v", files, err)
+	}
+}
+
+func TestNoOtherServerBesideNATS(t *testing.T) {
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--store", "data"}, {"--sync-always"}} {
+		p := start(t, nil, append(args, "--nats", "nats://127.0.0.1:1")...).wantExit(1)
+		if got := p.stderr.String(); !strings.Contains(got, args[0]) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: stderr has %q", args[0], got)
+		}
+	}
+}
+
+func TestHelpHasALineForEachFlag(t *testing.T) {
+	p := start(t, nil, "--help").wantExit(0)
+	lines := map[string]int{}
+	for line := range strings.Lines(p.stdout.String()) {
+		if flag, ok := strings.CutPrefix(line, "  --"); ok {
+			name, help, _ := strings.Cut(flag, " ")
+			if lines[name]++; len(strings.TrimSpace(help)) < 5 {
+				t.Errorf("--%s has no help", name)
+			}
+		}
+	}
+	for _, name := range []string{"nats", "listen", "store", "model", "session", "prompt", "json", "config", "tools", "root", "http",
+		"run-timeout", "idle-timeout", "max-turns", "max-cost", "max-tokens"} {
+		if lines[name] != 1 {
+			t.Errorf("--%s has %d lines", name, lines[name])
+		}
+	}
+	if p.stderr.String() != "" {
+		t.Errorf("stderr has %q", p.stderr.String())
+	}
+}
+
+func TestFlagsGoBeforeEnvironmentAndFile(t *testing.T) {
+	file := write(t, "c.yaml", "model: rehearsal\nthinking: low\nmax-turns: 3\nid: of-the-file\nidle-timeout: 5s\ntools: [ls]\nprompt: hello\n")
+	env := map[string]string{"LOOPBUS_CONFIG": file, "LOOPBUS_MAX_TURNS": "4", "LOOPBUS_ID": "of-the-environment"}
+	o, err := parse([]string{"--id", "of-the-flag"}, func(name string) string { return env[name] }, new(bytes.Buffer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type chosen struct {
+		ID, Model, Thinking, Prompt string
+		Turns                       int
+		Idle, Run                   time.Duration
+		Tools                       []string
+	}
+	want := chosen{"of-the-flag", "rehearsal", "low", "hello", 4, 5 * time.Second, 48 * time.Hour, []string{"ls"}}
+	got := chosen{o.id, o.model, o.thinking, o.prompt, o.maxTurns, o.idleTimeout, o.runTimeout, o.tools}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if !o.oneShot() || o.http != "off" || o.store != "" {
+		t.Errorf("a prompt in the file is no one-shot: http %q, store %q", o.http, o.store)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+)
+
+// once runs the one-shot form of a runner with the rehearsal model in an empty directory.
+func once(t *testing.T, args ...string) *process {
+	t.Helper()
+	return start(t, nil, append([]string{"--model", "rehearsal"}, args...)...)
+}
+
+func TestOneShotShowsTheRun(t *testing.T) {
+	p := once(t, "--session", "s1", "--prompt", "!echo one; echo two >&2").wantExit(0)
+	const want = `you: !echo one; echo two >&2
+Calling bash.
+> bash {"command":"echo one; echo two >&2"}
+  | one
+  | two
+  ok in TIME
+bash: ok, 2 lines, 8 bytes.
+  one
+  two
+session s1: no_tool_calls after 2 turns, N tokens, $0.0000, TIME
+`
+	got := regexp.MustCompile(`\d+ tokens`).ReplaceAllString(p.stdout.String(), "N tokens")
+	got = regexp.MustCompile(`\b[0-9.]+m?s\b`).ReplaceAllString(got, "TIME")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if strings.Contains(p.stdout.String()+p.stderr.String(), "\x1b") {
+		t.Error("escape codes where there is no terminal")
+	}
+	if p.stderr.String() != "" {
+		t.Errorf("stderr has %q", p.stderr.String())
+	}
+	if left, err := os.ReadDir(p.temp); err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}
+
+func TestOneShotSaysWhichModelItUses(t *testing.T) {
+	p := start(t, nil, "--prompt", "hello").wantExit(0)
+	if got := p.stderr.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "No API key") || !strings.Contains(got, "rehearsal") {
+		t.Errorf("stderr has %q, want one line about the model", got)
+	}
+}
+
+func TestOneShotPrintsCloudEvents(t *testing.T) {
+	p := once(t, "--json", "--session", "s1", "--prompt", "!ls").wantExit(0)
+	var types []string
+	for line := range strings.Lines(p.stdout.String()) {
+		var e event.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if err := e.Validate(); err != nil || e.Subject() != "s1" || !json.Valid(e.Data()) {
+			t.Errorf("%v in %s", err, line)
+		}
+		types = append(types, e.Type())
+	}
+	if len(types) == 0 || types[len(types)-1] != "dev.loopbus.agent_end.v1" {
+		t.Errorf("the events are %q", types)
+	}
+	for _, want := range []string{"command_accepted", "agent_start", "message_end", "tool_execution_start", "tool_execution_end"} {
+		if !slices.Contains(types, "dev.loopbus."+want+".v1") {
+			t.Errorf("no %s among %q", want, types)
+		}
+	}
+}
+
+func TestOneShotExitCodes(t *testing.T) {
+	scripted := func(script string) []string {
+		return []string{"--model", "scripted", "--script", write(t, "script.json", script)}
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"a normal end", []string{"--prompt", "!ls"}, 0, "no_tool_calls"},
+		{"a tool that fails", []string{"--prompt", "!false"}, 0, "failed in"},
+		{"a reply that failed", append(scripted(`[{"message":{"content":[],"stopReason":"error","errorMessage":"overloaded"}}]`), "--prompt", "go"),
+			1, "error: overloaded"},
+		{"too many turns", append(scripted(`{"loop":true,"responses":[{"toolCalls":[{"name":"ls"}]}]}`), "--max-turns", "2", "--prompt", "go"),
+			1, "max_turns after 2 turns"},
+		{"a silent model", append(scripted(`[{"events":[{"type":"start"},{"delayMs":600000},{"type":"done"}],"message":{"content":[]}}]`),
+			"--idle-timeout", "300ms", "--prompt", "go"), 1, "idle_timeout"},
+		{"a prompt that is refused", []string{"--config", write(t, "big.yaml", "prompt: "+strings.Repeat("a", 600<<10)+"\n")}, 1, "rejected: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := once(t, c.args...).wantExit(c.code)
+			if !strings.Contains(p.stdout.String(), c.says) {
+				t.Errorf("%q is missing in:\n%.2000s", c.says, p.stdout.String())
+			}
+		})
+	}
+}
+
+func TestOneShotIsInterrupted(t *testing.T) {
+	script := write(t, "script.json", `[{"events":[{"type":"start"},{"type":"text_start"},{"type":"text_delta","delta":"half"},
+		{"delayMs":600000},{"type":"done"}],"message":{"content":[{"type":"text","text":"half"}]}}]`)
+	p := start(t, nil, "--model", "scripted", "--script", script, "--prompt", "go")
+	eventually(t, "the reply is streamed", func() bool { return strings.Contains(p.stdout.String(), "half") })
+	p.signal(os.Interrupt)
+	p.wantExit(1)
+	if got := p.stderr.String(); !strings.Contains(got, "interrupt") {
+		t.Errorf("stderr has %q", got)
+	}
+}
+
+func TestOneShotGoesOnWithASession(t *testing.T) {
+	script := write(t, "script.json", `[{"text":"first answer"},{"text":"second answer"}]`)
+	args := []string{"--model", "scripted", "--script", script, "--store", t.TempDir(), "--session", "s1", "--prompt"}
+	for _, c := range []struct{ prompt, answer string }{{"one", "first answer"}, {"two", "second answer"}} {
+		p := start(t, nil, append(args, c.prompt)...).wantExit(0)
+		if got := p.stdout.String(); !strings.Contains(got, "you: "+c.prompt+"\n"+c.answer+"\n") {
+			t.Errorf("the run shows:\n%s", got)
+		}
+	}
+}
