@@ -205,3 +205,24 @@ func FuzzFold(f *testing.F) {
 		}
 	})
 }
+
+func TestTheFirstResultIsTheResult(t *testing.T) {
+	s := &loop.State{Session: "s1"}
+	reply := &schemas.AssistantMessage{
+		Content: schemas.Contents{schemas.ToolCall{ID: "t1", Name: "echo"}}, StopReason: schemas.StopToolUse,
+	}
+	var key schemas.CallKey
+	for _, data := range []schemas.EventData{
+		&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.MessageStart{MessageID: "m3", Role: schemas.RoleAssistant},
+		&schemas.MessageEnd{MessageID: "m3", Message: schemas.AnyMessage{Message: reply}},
+		&schemas.ToolExecutionStart{ToolCallID: "t1", ToolName: "echo"},
+	} {
+		key = schemas.NewCallKey(apply(t, s, data, "").Seq)
+	}
+	for _, text := range []string{"first", "second"} {
+		apply(t, s, &schemas.ToolExecutionEnd{ToolCallID: "t1", Call: key, Result: schemas.TextResult(text)}, "")
+	}
+	if got := s.Call(key).End.Result.Content.JoinText(); got != "first" {
+		t.Errorf("the result is %q", got)
+	}
+}
