@@ -52,7 +52,7 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 	s := startSystemWith(t, startServer(t, false), systemOptions{model: manyThings(), tools: []tools.Tool{big}, snapshotEvery: 1})
 	var log []schemas.Event
 	for i, text := range []string{"look", "look again"} {
-		log = s.prompted(t, "s1", text, i+1)
+		s.prompted(t, "s1", text, i+1)
 		s.emptyInbox(t)
 		s.send(t, "s1", schemas.CommandAbort, "") // refused: there is no run
 		s.send(t, "s1", schemas.CommandSetThinkingLevel, `{"thinkingLevel":"high"}`)
