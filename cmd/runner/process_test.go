@@ -64,7 +64,8 @@ func start(t *testing.T, env []string, args ...string) *process {
 	p := &process{t: t, done: make(chan struct{}), temp: t.TempDir()}
 	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Dir = t.TempDir()
-	p.cmd.Env = append([]string{asRunner + "=1", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + p.temp}, env...)
+	p.cmd.Env = append([]string{asRunner + "=1", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + p.temp,
+		"GORACE=atexit_sleep_ms=0"}, env...) // the race detector would sleep for a second at every exit
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.WaitDelay = time.Second // what a killed runner leaves running may hold its output
 	if err := p.cmd.Start(); err != nil {
