@@ -25,11 +25,12 @@ const deadline = 90 * time.Second
 
 // system is a runner and a toolworker on one embedded file-store server, each on its own TCP connection.
 type system struct {
-	server *bus.Server
-	runner *bus.Conn
-	tools  *bus.Conn
-	store  *eventstore.Store
-	ended  sync.Map // session -> chan struct{}, sent to at agent_end
+	server  *bus.Server
+	runner  *bus.Conn
+	tools   *bus.Conn
+	store   *eventstore.Store
+	toolbox *bus.Toolbox
+	ended   sync.Map // session -> chan struct{}, sent to at agent_end
 }
 
 // systemOptions say what a system has besides the echo tool. Model is required.
@@ -38,6 +39,8 @@ type systemOptions struct {
 	tools          []tools.Tool
 	snapshotEvery  uint64
 	updateInterval time.Duration
+	limits         schemas.Limits
+	abortGrace     time.Duration
 }
 
 func startServer(tb testing.TB, syncAlways bool) *bus.Server {
@@ -79,13 +82,15 @@ func startSystemWith(tb testing.TB, server *bus.Server, o systemOptions) *system
 	s.store = store
 	toolbox := bus.NewToolbox(s.runner, nil)
 	tb.Cleanup(toolbox.Close)
+	s.toolbox = toolbox
 	host := driver.NewHost(driver.HostOptions{
 		Open:  func(ctx context.Context, id string) (driver.SessionLog, error) { return store.Open(ctx, id) },
 		Model: o.model, Tools: bus.NewDispatcher(s.runner), Toolbox: toolbox,
 		Live:   bus.NewUpdates(s.runner, bus.UpdateOptions{Interval: o.updateInterval}),
 		Timers: bus.NewTimers(s.runner), Source: "/loopbus/runner/bench", OnEvent: s.event, SnapshotEvery: o.snapshotEvery,
-		Defaults: schemas.RunConfig{Model: schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"}},
-		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Defaults:   schemas.RunConfig{Model: schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"}, Limits: o.limits},
+		AbortGrace: o.abortGrace,
+		Logger:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	inbox, err := bus.NewInbox(s.runner, bus.InboxOptions{RunnerID: "bench"})
 	if err != nil {
