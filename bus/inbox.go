@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -177,7 +178,8 @@ func (in *Inbox) finish(kill context.CancelCauseFunc) (left int) {
 }
 
 func (in *Inbox) router(h Handler) (*message.Router, error) {
-	logger := watermill.NewSlogLogger(in.opts.Logger)
+	// What Watermill tells of its own parts is of no use to an operator.
+	logger := watermill.NewSlogLoggerWithLevelMapping(in.opts.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: cutOffTimeout}, logger)
 	if err != nil {
 		return nil, fmt.Errorf("bus: inbox router: %w", err)

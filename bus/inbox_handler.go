@@ -76,7 +76,11 @@ func (h *inboxHandler) decode(d *delivery) (schemas.Command, error) {
 func (h *inboxHandler) reject(ctx context.Context, d *delivery, why *RejectError) error {
 	session, kind, err := h.conn.subjects.ParseCommand(d.raw.Subject())
 	if err == nil {
-		r := schemas.CommandRejected{CommandID: d.commandID(), Kind: kind, Code: why.Code, Reason: why.Reason, StreamSeq: d.seq}
+		id := d.commandID()
+		if cmd, err := h.decode(d); err == nil {
+			id = cmd.ID // a command that was given up: the log may know it
+		}
+		r := schemas.CommandRejected{CommandID: id, Kind: kind, Code: why.Code, Reason: why.Reason, StreamSeq: d.seq}
 		if err := h.next.Reject(ctx, session, r); err != nil {
 			return fmt.Errorf("bus: reject %s %s of session %s (%s): %w", kind, d.id(), session, why.Code, err)
 		}

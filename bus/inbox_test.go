@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -305,6 +306,19 @@ func TestInboxSurvivesAPanicAndGivesUpAfterMaxDeliver(t *testing.T) {
 	dead := lastDead(t, c, "s1")
 	if string(dead.Data) != "poison" {
 		t.Errorf("dead letter holds %q", dead.Data)
+	}
+}
+
+func TestACommandGivenUpKeepsTheIdOfItsSender(t *testing.T) {
+	_, c := newSmallBus(t)
+	o := fastOptions("r1")
+	o.MaxDeliver = 1
+	h := fakeHandler{deliver: func(context.Context, schemas.Command, func()) error { return errors.New("cannot") }}
+	runInbox(t, c, o, &h)
+	send(t, c, "s1", `{"id":"p-1","text":"go"}`)
+	eventually(t, "the queue is empty", func() bool { return queued(t, c) == 0 })
+	if r := h.rejections(); len(r) != 1 || r[0].CommandID != "p-1" {
+		t.Errorf("rejections: %+v", r)
 	}
 }
 

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -46,6 +49,7 @@ func runOnce(ctx context.Context, o *options, getenv func(string) string, log *s
 type client struct {
 	o       *options
 	conn    *bus.Conn
+	store   *eventstore.Store
 	events  chan *nats.Msg
 	sub     *nats.Subscription
 	show    shower
@@ -64,7 +68,7 @@ const showBuffer = 4096
 
 // newClient subscribes before anything is sent, so that nothing of the run is missed.
 func newClient(s *service, stdout io.Writer) (*client, error) {
-	c := &client{o: s.o, conn: s.conn, events: make(chan *nats.Msg, showBuffer)}
+	c := &client{o: s.o, conn: s.conn, store: s.store, events: make(chan *nats.Msg, showBuffer)}
 	if s.o.json {
 		c.show = &jsonShower{out: stdout}
 	} else {
@@ -94,7 +98,7 @@ func (c *client) prompt(ctx context.Context) error {
 	for {
 		select {
 		case m := <-c.events:
-			if over, err := c.take(m); over || err != nil {
+			if over, err := c.take(ctx, m); over || err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -104,7 +108,10 @@ func (c *client) prompt(ctx context.Context) error {
 }
 
 // take shows one message. over says that the prompt's run has ended, err that it did not end normally.
-func (c *client) take(m *nats.Msg) (over bool, err error) {
+func (c *client) take(ctx context.Context, m *nats.Msg) (over bool, err error) {
+	if m, err = c.whole(ctx, m); err != nil {
+		return false, err
+	}
 	isUpdate := m.Subject == c.conn.Subjects().LiveUpdate(c.o.session)
 	done, err := c.show.raw(m)
 	if err != nil || done && isUpdate {
@@ -127,6 +134,26 @@ func (c *client) take(m *nats.Msg) (over bool, err error) {
 		}
 	}
 	return c.ends(e)
+}
+
+// whole returns the message of an event with its payload, which is kept elsewhere if it is big.
+func (c *client) whole(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	if schemas.DataRef(m.Header) == "" {
+		return m, nil
+	}
+	_, digits, _ := strings.Cut(m.Header.Get(schemas.HeaderID), "/")
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("event %q of session %s: %w", m.Header.Get(schemas.HeaderID), c.o.session, err)
+	}
+	for e, err := range c.store.Read(ctx, c.o.session, seq) {
+		if err != nil {
+			return nil, err
+		}
+		header, payload, err := schemas.EncodeEvent(e)
+		return &nats.Msg{Subject: m.Subject, Header: header, Data: payload}, err
+	}
+	return nil, fmt.Errorf("event %d of session %s is not in its log", seq, c.o.session)
 }
 
 func (c *client) ends(e schemas.Event) (over bool, err error) {

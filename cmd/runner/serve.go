@@ -32,6 +32,7 @@ type service struct {
 	log     *slog.Logger
 	server  *bus.Server // nil with --nats
 	conn    *bus.Conn
+	store   *eventstore.Store
 	toolbox *bus.Toolbox
 	metrics *metrics
 	inbox   *bus.Inbox
@@ -133,6 +134,7 @@ func (s *service) assemble() error {
 	if err != nil {
 		return err
 	}
+	s.store = store
 	models := newModels(s.o)
 	s.toolbox = bus.NewToolbox(s.conn, s.log)
 	s.closers = append(s.closers, s.toolbox.Close)
