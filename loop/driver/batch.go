@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +8,6 @@ import (
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
-)
-
-// Texts of results that stand for calls which were not executed (behaviour A4.2).
-const (
-	textBlocked = "Tool execution was blocked"
 )
 
 // flight is a call this process has handed over.
@@ -193,167 +187,4 @@ func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 		}
 	}
 	return nil
-}
-
-// prepare does everything between tool_execution_start and execution: the tool must be known, its arguments fit, and
-// the hook agree (behaviour A4.2). It returns the arguments, or the text the call is refused with.
-func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMessage, refusal string, err error) {
-	args, err = d.arguments(call)
-	if err != nil {
-		d.logPanic(err)
-		return nil, err.Error(), nil
-	}
-	if call.Decision != nil { // an earlier process has asked
-		return decided(call.Decision, args)
-	}
-	if d.o.Hooks.BeforeToolCall == nil {
-		return args, "", nil
-	}
-	decision, err := d.askBefore(ctx, call, args)
-	if err != nil {
-		return nil, "", err
-	}
-	return decided(decision, args)
-}
-
-func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, string, error) {
-	if h.Block {
-		return nil, h.Reason, nil
-	}
-	if h.Args != nil {
-		args = h.Args
-	}
-	return args, "", nil
-}
-
-// askBefore asks the hook and records what it decided, so that nobody asks again.
-func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMessage) (*schemas.HookDecision, error) {
-	signal := d.runSignal(ctx)
-	show := d.beforeView(call, args)
-	var answer BeforeToolCallResult
-	failure := guard("beforeToolCall", func() (err error) {
-		answer, err = d.o.Hooks.BeforeToolCall(signal, show)
-		return err
-	})
-	h := &schemas.HookDecision{Hook: "beforeToolCall", ToolCallID: call.ToolCall.ID, Call: call.Key}
-	switch {
-	case failure != nil: // fails closed
-		d.logPanic(failure)
-		h.Block, h.Reason = true, failure.Error()
-	case answer.Block:
-		h.Block, h.Reason = true, answer.Reason
-		if h.Reason == "" {
-			h.Reason = textBlocked
-		}
-	case answer.Args != nil && !bytes.Equal(answer.Args, args):
-		h.Args = answer.Args
-	}
-	return h, d.emit(ctx, h, "")
-}
-
-func (d *Driver) beforeView(call loop.Call, args json.RawMessage) (v BeforeToolCall) {
-	d.View(func(s *loop.State) {
-		v = BeforeToolCall{
-			AssistantMessage: s.Run.Turn.Reply, ToolCall: call.ToolCall, Args: args, Context: contextView(s),
-		}
-		v.Context.Messages = v.Context.Messages[:d.beforeBatch(s)]
-	})
-	v.ToolCall.Arguments = rawArgs(call.ToolCall)
-	return v
-}
-
-// beforeBatch is the length of the context without the results of the running batch (finding 331).
-func (d *Driver) beforeBatch(s *loop.State) int {
-	n := len(s.Transcript())
-	for _, c := range s.Run.Turn.Calls {
-		if c.MessageID != "" {
-			n--
-		}
-	}
-	return n
-}
-
-// finish puts a call's result into the log, after the hook has seen it (behaviour A4.5).
-func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
-	end := &schemas.ToolExecutionEnd{
-		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key, Result: a.result.Result,
-		IsError: a.result.IsError, DurationMs: a.result.DurationMs, Worker: a.result.Worker,
-	}
-	f := d.flights[call.Key]
-	if d.o.Hooks.AfterToolCall != nil {
-		d.askAfter(ctx, call, f, end)
-	}
-	if f != nil {
-		if f.span != nil {
-			f.span.End(nil)
-		}
-		delete(d.flights, call.Key)
-	}
-	end.Result = schemas.ValidResult(end.Result)
-	return d.emit(ctx, end, a.cause)
-}
-
-func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) {
-	var args json.RawMessage
-	if f != nil {
-		args = f.args
-	} else if prepared, err := d.arguments(call); err == nil {
-		args, _, _ = decided(orAllowed(call.Decision), prepared)
-	}
-	signal := d.runSignal(ctx)
-	show := AfterToolCall{BeforeToolCall: d.beforeView(call, args), Result: end.Result, IsError: end.IsError}
-	var answer AfterToolCallResult
-	err := guard("afterToolCall", func() (err error) {
-		answer, err = d.o.Hooks.AfterToolCall(signal, show)
-		return err
-	})
-	if err != nil {
-		d.logPanic(err)
-		end.Result, end.IsError = schemas.ErrorResult(err.Error()), true
-		return
-	}
-	if answer.Content != nil {
-		end.Result.Content = *answer.Content
-	}
-	if len(answer.Details) > 0 && string(answer.Details) != "null" {
-		end.Result.Details = answer.Details
-	}
-	if answer.IsError != nil {
-		end.IsError = *answer.IsError
-	}
-	if answer.Terminate != nil {
-		end.Result.Terminate = *answer.Terminate
-	}
-}
-
-func orAllowed(h *schemas.HookDecision) *schemas.HookDecision {
-	if h == nil {
-		return new(schemas.HookDecision)
-	}
-	return h
-}
-
-// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid (behaviour A4.3).
-func (d *Driver) arguments(call loop.Call) (json.RawMessage, error) {
-	var def *schemas.ToolDefinition
-	d.View(func(s *loop.State) { def = loop.Definition(s, call.ToolCall.Name) })
-	if def == nil {
-		return nil, fmt.Errorf("Tool %s not found", call.ToolCall.Name) //nolint:staticcheck // pi's text
-	}
-	args := rawArgs(call.ToolCall)
-	if d.o.PrepareArguments != nil {
-		err := guard("prepareArguments", func() error {
-			prepared, err := d.o.PrepareArguments(call.ToolCall.Name, args)
-			args = prepared
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	schema, err := d.args.compiled(def)
-	if err != nil {
-		return nil, errors.New("invalid parameters schema of tool " + def.Name + ": " + err.Error())
-	}
-	return schema.Validate(def.Name, args)
 }
