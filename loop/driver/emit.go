@@ -153,8 +153,8 @@ func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, 
 		return nil
 	}
 	reply.API, reply.Provider, reply.Model = model.API, model.Provider, model.ID
-	if between {
-		if err := d.emit(ctx, &schemas.TurnStart{TurnIndex: d.turns()}, ""); err != nil {
+	if between { // the log has no reply outside a turn; pi's listeners see none begin (finding 516)
+		if err := d.Append(ctx, &schemas.TurnStart{TurnIndex: d.turns()}, ""); err != nil {
 			return err
 		}
 	}
