@@ -40,7 +40,7 @@ func (m *members) run(ctx context.Context, changed func(ids []string)) error {
 	}
 	for ctx.Err() == nil {
 		if err := m.watch(ctx, changed); err != nil && ctx.Err() == nil {
-			m.log.Warn("watching live runners", "runner", m.entry.ID, "err", err)
+			m.log.Warn("watching live runners", "err", err)
 			wait(ctx, rejoinWait)
 		}
 	}
@@ -107,7 +107,7 @@ func (m *members) watch(ctx context.Context, changed func(ids []string)) error {
 		ids := slices.Sorted(maps.Keys(live))
 		if complete && !slices.Equal(ids, told) {
 			told = ids
-			m.log.Info("live runners", "runner", m.entry.ID, "runners", ids)
+			m.log.Info("live runners", "runners", ids)
 			changed(ids)
 		}
 	}
@@ -126,6 +126,6 @@ func (m *members) note(ctx context.Context, live map[string]bool, e jetstream.Ke
 
 func (m *members) renew(ctx context.Context) {
 	if err := m.announce(ctx); err != nil && ctx.Err() == nil {
-		m.log.Warn("renewing the runner's entry", "runner", m.entry.ID, "err", err)
+		m.log.Warn("renewing the runner's entry", "err", err)
 	}
 }

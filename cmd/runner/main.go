@@ -8,17 +8,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/signals"
 )
 
 // errUnusual says that a run ended, but not of its own accord.
 var errUnusual = errors.New("the run did not end normally")
 
 func main() {
-	err := run(untilSignal(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	err := run(signals.Context(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	switch {
 	case err == nil || errors.Is(err, config.ErrHelp):
 	case errors.Is(err, errUnusual): // has been shown
@@ -27,20 +26,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "runner:", err)
 		os.Exit(1)
 	}
-}
-
-// untilSignal returns a context that the first signal ends. By then a second one kills the process: what
-// [signal.NotifyContext] gives would swallow it for a moment after the first.
-func untilSignal() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		s := <-signals
-		signal.Stop(signals)
-		cancel(fmt.Errorf("%s signal received", s))
-	}()
-	return ctx
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {

@@ -8,12 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/signals"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 )
 
@@ -21,9 +20,7 @@ import (
 const connectTimeout = 10 * time.Second
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal kills at once
-	err := run(ctx, os.Args[1:], os.Getenv, os.Environ(), os.Stdout, os.Stderr)
+	err := run(signals.Context(), os.Args[1:], os.Getenv, os.Environ(), os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, config.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "toolworker:", err)
 		os.Exit(1)

@@ -128,11 +128,10 @@ func parse[T any](v, want string, f func(string) (T, error)) (T, error) {
 // Parse reads the settings. Help goes to out. An error holds every mistake, a line each; arguments that are no flags are
 // a mistake unless takesArgs, and are returned.
 func (s *Set) Parse(args []string, getenv func(string) string, out io.Writer, takesArgs bool) (rest []string, err error) {
-	flags, rest, err := s.flags(args, out)
-	if err != nil {
-		return nil, err
+	flags, rest, errs := s.flags(args, out)
+	if len(errs) > 0 && errors.Is(errs[0], ErrHelp) {
+		return nil, ErrHelp
 	}
-	var errs []error
 	if len(rest) > 0 && !takesArgs {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
 	}
@@ -168,19 +167,30 @@ func (s *Set) Parse(args []string, getenv func(string) string, out io.Writer, ta
 	return rest, errors.Join(errs...)
 }
 
-// flags returns the flags given, as text, and the arguments behind them.
-func (s *Set) flags(args []string, out io.Writer) (map[string]string, []string, error) {
-	values := make(map[string]string)
+// flags returns the flags given, as text, the arguments behind them, and what is no flag of this command. It goes on
+// behind an unknown flag, so that all mistakes come to light; what follows it and is no flag is taken for its value.
+func (s *Set) flags(args []string, out io.Writer) (values map[string]string, rest []string, errs []error) {
+	values = make(map[string]string)
 	fs := flag.NewFlagSet(s.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	for _, set := range s.settings {
 		fs.Var(&raw{set, values}, set.name, set.help)
 	}
-	err := fs.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		s.help(out)
+	for {
+		err := fs.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			s.help(out)
+			return nil, nil, []error{err}
+		}
+		if err == nil {
+			return values, fs.Args(), errs
+		}
+		errs = append(errs, err)
+		args = fs.Args()
+		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			args = args[1:]
+		}
 	}
-	return values, fs.Args(), err
 }
 
 // raw keeps a flag's text; what it means is looked at later, together with the other sources.

@@ -58,13 +58,13 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	if err := os.WriteFile(file, []byte("colour: red\nmax-cost: lots\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := define(new(values)).Parse([]string{"--max-turns=-1", "--config", file, "more"},
+	_, err := define(new(values)).Parse([]string{"--bogus", "x", "--max-turns=-1", "--config", file, "more"},
 		env(map[string]string{"LOOPBUS_WAIT": "soon"}), &strings.Builder{}, false)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`unexpected argument "more"`, `unknown setting "colour"`, `--max-turns: "-1" must not be negative`,
+		"flag provided but not defined: -bogus", `unexpected argument "more"`, `unknown setting "colour"`, `--max-turns: "-1" must not be negative`,
 		`LOOPBUS_WAIT: "soon" is not a duration`, `max-cost: "lots" is not a number`,
 	} {
 		if !strings.Contains(err.Error(), want) {
