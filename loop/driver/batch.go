@@ -35,7 +35,7 @@ func (d *Driver) mustWait(step loop.RunTools) bool { return d.o.LocalTools || st
 func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	var ready []schemas.ToolRequest
 	for _, i := range step.Calls {
-		req, err := d.takeUp(ctx, i)
+		req, err := d.takeUp(ctx, i, step.Aborted)
 		if err != nil {
 			return err
 		}
@@ -48,13 +48,13 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	}
 	d.mu.Lock()
 	next, still := loop.Next(d.state).(loop.RunTools)
-	waiting := still && !d.unready(next)
+	wait := still && !d.unready(next) && d.mustWait(next)
 	d.mu.Unlock()
-	if !waiting {
-		return nil // calls ended at once, or an abort came: look again
+	if !wait {
+		return nil // calls ended at once, or all there is to do is rest
 	}
-	if step.Aborted {
-		return d.awaitCancelled(ctx, step)
+	if next.Aborted {
+		return d.awaitCancelled(ctx, next)
 	}
 	select {
 	case <-d.arrived:
@@ -65,10 +65,14 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 }
 
 // takeUp begins and prepares one call. It returns nil where the call is out already, or has been answered without being
-// executed.
-func (d *Driver) takeUp(ctx context.Context, i int) (*schemas.ToolRequest, error) {
+// executed. A call that an earlier process began is not handed over once the run is to end: it is only waited for.
+func (d *Driver) takeUp(ctx context.Context, i int, aborted bool) (*schemas.ToolRequest, error) {
 	call, refusal, ok := d.call(i)
 	if !ok || d.flights[call.Key] != nil && call.Key != "" {
+		return nil, nil
+	}
+	if aborted && call.Key != "" {
+		d.flights[call.Key] = new(flight)
 		return nil, nil
 	}
 	if call.Key == "" {

@@ -285,3 +285,32 @@ func TestADispatchOfUnknownOutcomeIsLookedIntoAgain(t *testing.T) {
 	r.deliver(id, result)
 	r.wantEnd(schemas.EndNoToolCalls)
 }
+
+func TestAnAbortedRunTakenUpAnewHandsNothingOver(t *testing.T) {
+	r := newRig(t, toolThenDone("t1"))
+	r.deliver("p1", prompt("go"))
+	r.tools.take(t)
+	r.host = r.newHost(toolThenDone("t1"), func(o *driver.HostOptions) { o.AbortGrace = time.Millisecond })
+	r.deliver("a1", &schemas.Abort{})
+	if len(r.tools.requests) != 0 {
+		t.Errorf("handed over for a run that is to end: %v", r.tools.requests)
+	}
+	if len(r.tools.cancelled) != 1 {
+		t.Errorf("cancelled %v", r.tools.cancelled)
+	}
+	r.wantEnd(schemas.EndAbort)
+}
+
+func TestASessionRestsAlthoughACallEndedAtOnce(t *testing.T) {
+	r := newRig(t, modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		m := callTool("t1")
+		m.Content = append(m.Content, schemas.ToolCall{ID: "t2", Name: "unknown"})
+		return m, nil
+	}))
+	r.deliver("p1", prompt("go")) // returns: it may be acknowledged while t1 is out
+	r.host = r.newHost(toolThenDone())
+	r.deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "left"}})
+	if n := r.count(schemas.EventToolExecutionEnd); n != 1 {
+		t.Errorf("%d calls have ended, want 1", n)
+	}
+}
