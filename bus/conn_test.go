@@ -197,6 +197,8 @@ func TestConnSurvivesTheServer(t *testing.T) {
 	if _, err := c.Events().Publish(deadline(t), c.Subjects().Event("s1"), nil); err != nil {
 		t.Error(err)
 	}
+	// Connected is true before nats.go has told of it.
+	eventually(t, "both are told of", func() bool { return strings.Count(log.String(), "connection to nats is back") == 2 })
 	text := log.String()
 	for _, line := range []string{
 		`connection to nats lost" connection=test `, `connection to nats lost" connection=test/events`,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -121,7 +122,7 @@ func TestSetupUpgradesFeatures(t *testing.T) {
 	for _, cfg := range []jetstream.StreamConfig{
 		{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}},
 		{
-			Name: "AGENT_CMD", Subjects: []string{"agent.sched.*.*", "agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
+			Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
 			SubjectTransform: &jetstream.SubjectTransformConfig{
 				Source: "agent.cmd.*.*", Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}",
 			},
@@ -141,8 +142,11 @@ func TestSetupUpgradesFeatures(t *testing.T) {
 	if evt.RePublish == nil || !evt.DenyDelete || !evt.AllowDirect || evt.Discard != jetstream.DiscardNew {
 		t.Errorf("log: %+v", evt)
 	}
-	if !cmd.AllowMsgSchedules || !cmd.AllowMsgTTL || !cmd.AllowDirect {
+	if len(cmd.Sources) != 1 || !strings.Contains(cmd.Sources[0].SubjectTransforms[0].Destination, "partition(8,1)") || !cmd.AllowDirect {
 		t.Errorf("inbox: %+v", cmd)
+	}
+	if timers := configOf(t, c, "AGENT_TIMER"); !timers.AllowMsgSchedules || !timers.AllowMsgTTL {
+		t.Errorf("timers: %+v", timers)
 	}
 	if !tools.AllowMsgTTL || tools.SubjectDeleteMarkerTTL == 0 {
 		t.Errorf("tools: %+v", tools)
@@ -174,14 +178,14 @@ func TestSetupRefusesWhatItCannotChange(t *testing.T) {
 		{
 			"another number of partitions",
 			jetstream.StreamConfig{
-				Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*", "agent.sched.*.*"}, Retention: jetstream.WorkQueuePolicy,
+				Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
 				SubjectTransform: &jetstream.SubjectTransformConfig{Source: "agent.cmd.*.*", Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}"},
 			},
 			bus.StreamOptions{Partitions: 16}, "subject transform",
 		},
 		{
 			"no partitions",
-			jetstream.StreamConfig{Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*", "agent.sched.*.*"}, Retention: jetstream.WorkQueuePolicy},
+			jetstream.StreamConfig{Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy},
 			bus.StreamOptions{}, "subject transform",
 		},
 	}
@@ -269,5 +273,21 @@ func TestTwoPrefixesDoNotShareStreams(t *testing.T) {
 		if wantErr := i == 1; errors.As(err, &incompatible) != wantErr || (err != nil) != wantErr {
 			t.Errorf("prefix %s: %v", prefix, err)
 		}
+	}
+}
+
+// Whoever may send a command could otherwise empty the inbox of all sessions with a roll-up.
+func TestASenderCannotRollTheInboxUp(t *testing.T) {
+	_, c := newSmallBus(t)
+	if _, err := c.JetStream().Publish(deadline(t), "agent.cmd.s1.prompt", []byte("stay")); err != nil {
+		t.Fatal(err)
+	}
+	m := nats.NewMsg("agent.cmd.s2.prompt")
+	m.Header.Set("Nats-Rollup", "all")
+	if _, err := c.JetStream().PublishMsg(deadline(t), m); err == nil {
+		t.Error("the roll-up was taken")
+	}
+	if n := queued(t, c); n != 1 {
+		t.Errorf("%d commands are queued, want 1", n)
 	}
 }

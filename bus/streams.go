@@ -23,6 +23,8 @@ type StreamOptions struct {
 	// EventMaxBytes is when the log is full and refuses events: it never drops old ones. By default it may fill what the
 	// server has for streams.
 	EventMaxBytes int64
+	// CommandMaxBytes is when no more commands are taken until runners have caught up, default 1 GiB.
+	CommandMaxBytes int64
 	// ToolMaxBytes is when no more tool calls are taken until workers have caught up, default 256 MiB.
 	ToolMaxBytes int64
 	// UpdateMaxAge and UpdateMaxBytes bound the deltas kept for late viewers, in memory: default two minutes, 64 MiB.
@@ -41,6 +43,7 @@ type StreamOptions struct {
 const (
 	DefaultPartitions      = 64
 	defaultDuplicateWindow = 2 * time.Minute
+	defaultCommandMaxBytes = 1 << 30
 	defaultToolMaxBytes    = 256 << 20
 	defaultUpdateMaxAge    = 2 * time.Minute
 	defaultUpdateMaxBytes  = 64 << 20

@@ -50,15 +50,15 @@ func TestInboxSubjects(t *testing.T) {
 				strings.Count(command, ".") != strings.Count(p, ".")+4 {
 				t.Errorf("command stored under %s: %s %s %v", command, session, kind, err)
 			}
-			timer := publish(&nats.Msg{
-				Subject: p + ".sched.s1.deadline", Data: []byte(`{"name":"deadline"}`),
+			timer := &nats.Msg{
+				Subject: c.Subjects().Schedule("s1", "deadline"), Data: []byte(`{"name":"deadline"}`),
 				Header: nats.Header{
 					"Nats-Schedule":        {"@at " + time.Now().Add(200*time.Millisecond).UTC().Format(time.RFC3339Nano)},
-					"Nats-Schedule-Target": {c.Subjects().Command("s1", schemas.CommandTimer)},
+					"Nats-Schedule-Target": {c.Subjects().Due("s1", "deadline")},
 				},
-			})
-			if want := p + ".sched.s1.deadline"; timer != want {
-				t.Errorf("schedule stored under %s, not %s", timer, want)
+			}
+			if _, err := c.JetStream().PublishMsg(deadline(t), timer); err != nil {
+				t.Fatal(err)
 			}
 			fired := strings.TrimSuffix(command, "prompt") + "timer" // the session's partition
 			eventually(t, "the timer fires into "+fired, func() bool {

@@ -39,11 +39,13 @@ func (s streamSpec) compatible(have jetstream.StreamConfig) error {
 		{"storage", have.Storage, s.want.Storage, hintRecreate},
 		{"retention", have.Retention, s.want.Retention, hintRecreate},
 		{"mirror", have.Mirror != nil, false, "promote the mirror to a stream first"},
-		{"sources", len(have.Sources) > 0, false, "remove the sources from the stream"},
 		{"sealed", have.Sealed, false, hintRecreate},
 		{"persist mode", have.PersistMode, s.want.PersistMode, hintRecreate},
 		{"subjects", subjectSet(have.Subjects), subjectSet(s.want.Subjects), hintPrefix},
 		{"subject transform", transform(have), s.wantTransform(have), hintParts},
+	}
+	if len(have.Sources) > 0 {
+		settings = append(settings, setting{"sources", sources(have.Sources), sources(s.wantSources(have)), hintRecreate})
 	}
 	if have.RePublish != nil {
 		settings = append(settings, setting{"republish", republish(have), republish(s.want), hintPrefix})
@@ -70,6 +72,9 @@ func (s streamSpec) merge(have jetstream.StreamConfig) (next jetstream.StreamCon
 	next.AllowRollup = have.AllowRollup || s.want.AllowRollup
 	next.DenyDelete = have.DenyDelete || s.want.DenyDelete
 	next.RePublish = s.want.RePublish
+	if len(have.Sources) == 0 {
+		next.Sources = s.wantSources(have)
+	}
 	set(&next.SubjectDeleteMarkerTTL, s.want.SubjectDeleteMarkerTTL)
 	set(&next.Replicas, s.given.Replicas)
 	set(&next.MaxMsgSize, s.given.MaxMsgSize)
@@ -134,6 +139,33 @@ func (s streamSpec) wantTransform(have jetstream.StreamConfig) string {
 		want = partitionRE.ReplaceAllString(want, number)
 	}
 	return want
+}
+
+// sources names where a stream takes messages from besides its subjects.
+func sources(list []*jetstream.StreamSource) string {
+	all := make([]string, 0, len(list))
+	for _, source := range list {
+		all = append(all, fmt.Sprint(source.Name, " ", source.FilterSubject, source.SubjectTransforms))
+	}
+	return strings.Join(all, ", ")
+}
+
+// wantSources is as wantTransform.
+func (s streamSpec) wantSources(have jetstream.StreamConfig) []*jetstream.StreamSource {
+	number := partitionRE.FindString(transform(have))
+	if !s.anyPartitions || number == "" {
+		return s.want.Sources
+	}
+	list := make([]*jetstream.StreamSource, len(s.want.Sources))
+	for i, source := range s.want.Sources {
+		adapted := *source
+		adapted.SubjectTransforms = slices.Clone(source.SubjectTransforms)
+		for j, t := range adapted.SubjectTransforms {
+			adapted.SubjectTransforms[j].Destination = partitionRE.ReplaceAllString(t.Destination, number)
+		}
+		list[i] = &adapted
+	}
+	return list
 }
 
 func republish(c jetstream.StreamConfig) string {

@@ -20,34 +20,51 @@ const (
 	profileBytes     = 64 << 20
 )
 
-// streamSpecs are the five streams of DESIGN section 4.
+// streamSpecs are the streams of DESIGN section 4, and the one that timers wait in.
 func streamSpecs(s schemas.Subjects, o StreamOptions) []streamSpec {
 	p := s.Prefix()
 	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.MaxPayload}
-	return []streamSpec{commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base, o), toolSpec(p, base, o),
+	return []streamSpec{timerSpec(p, base), commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base, o), toolSpec(p, base, o),
 		deadSpec(p, base, o)}
 }
 
-// commandSpec has no limit of its own: a stream with schedules has to discard its oldest message when it is full, and
-// a command that was acknowledged must not be lost. The server's own limit refuses new ones instead.
+// timerSpec is a stream of its own because schedules need roll-ups, and a stream with roll-ups can be emptied by
+// whoever may publish to it: in the inbox that would be every sender of a command. Only runners publish here. What is due
+// goes into the inbox as its source; a copy stays for an hour.
+func timerSpec(p string, base jetstream.StreamConfig) streamSpec {
+	c := base
+	c.Name = schemas.StreamTimers
+	c.Description = "timers of the sessions, until they are due"
+	c.Subjects = []string{p + ".sched.*.*", p + ".due.*.*"}
+	c.Retention = jetstream.LimitsPolicy
+	c.Discard = jetstream.DiscardOld
+	c.MaxMsgsPerSubject = 1 // a timer takes the place of the one of its name
+	c.AllowMsgTTL = true
+	c.AllowMsgSchedules = true
+	c.AllowRollup = true
+	return streamSpec{want: c, given: base}
+}
+
+// commandSpec refuses new commands when the inbox is full: one that was acknowledged must not be lost. It allows no
+// roll-ups, see timerSpec.
 func commandSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
-	base.Duplicates = o.DuplicateWindow
+	base.Duplicates, base.MaxBytes = o.DuplicateWindow, o.CommandMaxBytes
 	c := base
 	c.Name = schemas.StreamCommands
 	c.Description = "inbox of the sessions: commands, tool results, timers"
-	c.Subjects = []string{p + ".cmd.*.*", p + ".sched.*.*"}
+	c.Subjects = []string{p + ".cmd.*.*"}
 	c.Retention = jetstream.WorkQueuePolicy
-	c.Discard = jetstream.DiscardOld
+	c.Discard = jetstream.DiscardNew
+	c.MaxBytes = or(c.MaxBytes, defaultCommandMaxBytes)
 	c.Duplicates = or(c.Duplicates, defaultDuplicateWindow)
 	c.MaxConsumers = maxConsumers
 	c.AllowDirect = true
-	c.AllowMsgTTL = true
-	c.AllowMsgSchedules = true
-	c.AllowRollup = true // a schedule replaces the one before it
-	c.SubjectTransform = &jetstream.SubjectTransformConfig{
-		Source:      p + ".cmd.*.*",
-		Destination: fmt.Sprintf("%s.cmd.{{partition(%d,1)}}.{{wildcard(1)}}.{{wildcard(2)}}", p, or(o.Partitions, DefaultPartitions)),
-	}
+	partition := fmt.Sprintf("%s.cmd.{{partition(%d,1)}}.{{wildcard(1)}}.", p, or(o.Partitions, DefaultPartitions))
+	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: p + ".cmd.*.*", Destination: partition + "{{wildcard(2)}}"}
+	c.Sources = []*jetstream.StreamSource{{
+		Name:              schemas.StreamTimers,
+		SubjectTransforms: []jetstream.SubjectTransformConfig{{Source: p + ".due.*.*", Destination: partition + string(schemas.CommandTimer)}},
+	}}
 	return streamSpec{want: c, given: base, anyPartitions: o.Partitions == 0}
 }
 

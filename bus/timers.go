@@ -13,6 +13,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// keepDue is how long a timer that was due is kept beside the inbox it has gone to.
+const keepDue = "1h"
+
 // Timers wakes sessions at a moment: the server keeps the timer and puts it into the session's inbox when it is due, or
 // when it is up again if it was down then. It is late by up to half a second, and never early. All methods may be called
 // concurrently.
@@ -52,7 +55,8 @@ func (t *Timers) schedule(ctx context.Context, session string, at time.Time, tim
 	msg.Data = data
 	// Written by hand: WithScheduleAt cuts the moment to whole seconds, which fires up to one second early.
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Format(time.RFC3339Nano))
-	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Command(session, schemas.CommandTimer))
+	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, timer.Name))
+	msg.Header.Set(jetstream.ScheduleTTLHeader, keepDue)
 	_, err = t.conn.js.PublishMsg(ctx, msg)
 	return err
 }
@@ -62,7 +66,7 @@ func (t *Timers) Cancel(ctx context.Context, session string, name string) error 
 	err := checkTimer(session, name)
 	var stream jetstream.Stream
 	if err == nil {
-		stream, err = t.conn.js.Stream(ctx, schemas.StreamCommands)
+		stream, err = t.conn.js.Stream(ctx, schemas.StreamTimers)
 	}
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(t.conn.subjects.Schedule(session, name)))

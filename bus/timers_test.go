@@ -92,7 +92,18 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 	if got := fired.names(); len(got) != 1 || got[0] != "s1/last" {
 		t.Errorf("fired %v", got)
 	}
-	eventually(t, "only the replaced one waits", func() bool { return queued(t, c) == 1 })
+	eventually(t, "the inbox is empty", func() bool { return queued(t, c) == 0 })
+	waiting := func(name string) bool {
+		s, err := c.JetStream().Stream(deadline(t), schemas.StreamTimers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.GetLastMsgForSubject(deadline(t), c.Subjects().Schedule("s1", name))
+		return err == nil
+	}
+	if !waiting("replaced") || waiting("taken-back") || waiting("last") {
+		t.Error("not only the replaced one waits")
+	}
 }
 
 func TestTimerInThePastFiresAtOnce(t *testing.T) {

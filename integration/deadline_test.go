@@ -60,7 +60,7 @@ func (s *system) announce(t *testing.T, tool string) {
 // untilTimer waits until the session's timer is stored: it is set beside the run.
 func (s *system) untilTimer(t *testing.T, session string) {
 	t.Helper()
-	stream, err := s.runner.JetStream().Stream(t.Context(), schemas.StreamCommands)
+	stream, err := s.runner.JetStream().Stream(t.Context(), schemas.StreamTimers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ const DefaultPrefix = "agent"
 // Names of the streams and buckets.
 const (
 	StreamCommands = "AGENT_CMD"
+	StreamTimers   = "AGENT_TIMER"
 	StreamEvents   = "AGENT_EVT"
 	StreamUpdates  = "AGENT_UPD"
 	StreamTools    = "AGENT_TOOL"
@@ -99,6 +100,11 @@ func (s Subjects) Tool(tool, session, call string) string {
 // Cancel is where a running call is told to stop: agent.cancel.<session>.<call>.
 func (s Subjects) Cancel(session, call string) string {
 	return s.Prefix() + ".cancel." + session + "." + call
+}
+
+// Due is where a timer goes when its moment has come, on its way to the session's inbox: agent.due.<session>.<name>.
+func (s Subjects) Due(session, name string) string {
+	return s.Prefix() + ".due." + session + "." + name
 }
 
 // Schedule is where a timer of a session waits until it is due: agent.sched.<session>.<name>.
