@@ -20,7 +20,7 @@ const (
 	profileBytes     = 64 << 20
 )
 
-// streamSpecs are the streams of DESIGN section 4, and the one that timers wait in.
+// streamSpecs are the streams of docs/architecture.md, and the one that timers wait in.
 func streamSpecs(s schemas.Subjects, o StreamOptions) []streamSpec {
 	p := s.Prefix()
 	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.MaxPayload}

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrConflict is wrapped by an append that the log refused because another writer has extended the session. Whoever
-// gets it has lost the session and must stop without another effect (DESIGN section 5).
+// gets it has lost the session and must stop without another effect (docs/architecture.md).
 var ErrConflict = errors.New("session extended by another writer")
 
 // ConflictError is an [ErrConflict] with the place: the event with sequence Seq was refused, all before it are stored.

@@ -23,7 +23,7 @@ type Limits struct {
 // TerminationReason says why a run ended.
 type TerminationReason string
 
-// The termination reasons (DESIGN section 3).
+// The termination reasons (docs/protocol.md).
 const (
 	EndNoToolCalls   TerminationReason = "no_tool_calls"
 	EndTerminate     TerminationReason = "terminate"

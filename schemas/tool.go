@@ -15,7 +15,7 @@ const (
 	ExecuteSequential ExecutionMode = "sequential"
 )
 
-// Effect is a tool's effect class: what may be done with a call whose worker died (DESIGN section 7).
+// Effect is a tool's effect class: what may be done with a call whose worker died (docs/protocol.md).
 type Effect string
 
 // The effect classes. The zero value counts as [EffectUnsafe].

@@ -7,7 +7,7 @@ import (
 )
 
 // This file rewrites what was recorded of a reply that was cut off with tool calls in it. The reference executes the
-// calls; here none is executed, and each gets an error result that says so (DESIGN section 3). It is the one wanted
+// calls; here none is executed, and each gets an error result that says so (docs/architecture.md). It is the one wanted
 // difference.
 
 // A batch is what the recording shows between a cut-off reply's message_end and its turn_end.

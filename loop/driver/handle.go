@@ -23,7 +23,7 @@ func (a arrival) settle() {
 	}
 }
 
-// Handle takes in one message of the session's inbox and returns when it may be acknowledged (DESIGN section 6, the rule
+// Handle takes in one message of the session's inbox and returns when it may be acknowledged (docs/architecture.md, the rule
 // of rest): once what it did is stored, and, if this call is the one that drives the session, once the session is at
 // rest again. entered, if not nil, is called as soon as the command has its place in the order.
 //

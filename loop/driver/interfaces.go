@@ -9,7 +9,7 @@ import (
 )
 
 // ErrConflict is wrapped by an append that the log refused because another writer has extended the session. Whoever
-// gets it has lost the session and must stop without another effect (DESIGN section 5). It is [schemas.ErrConflict].
+// gets it has lost the session and must stop without another effect (docs/architecture.md). It is [schemas.ErrConflict].
 var ErrConflict = schemas.ErrConflict
 
 // A Log is what a driver needs of a session's log.

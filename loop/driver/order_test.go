@@ -61,7 +61,7 @@ func (w watching) Dispatch(ctx context.Context, req schemas.ToolRequest, again b
 func (w watching) Update(context.Context, schemas.Update) { w.see("update") }
 func (w watching) Settle(context.Context, string, uint64) {}
 
-// TestNothingIsDoneBeforeItIsStored holds the order of things of DESIGN section 5 on a log that stores as late as it may.
+// TestNothingIsDoneBeforeItIsStored holds the order of things of docs/architecture.md on a log that stores as late as it may.
 func TestNothingIsDoneBeforeItIsStored(t *testing.T) {
 	r := newRig(t, nil)
 	w := watching{queue: r.tools, see: func(what string) {

@@ -368,7 +368,7 @@ func typesOf(log []schemas.Event) string {
 	return strings.Join(types, " ")
 }
 
-// checkLegal holds a finished log against what DESIGN section 3 promises of every log.
+// checkLegal holds a finished log against what docs/architecture.md promises of every log.
 func checkLegal(t *testing.T, log []schemas.Event) {
 	t.Helper()
 	if err := legal(log); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // resume looks, once, at the state the driver was given. If another process died in the middle of its work, it closes
-// what was left open and says so in the log; then the loop goes on by itself (DESIGN section 8).
+// what was left open and says so in the log; then the loop goes on by itself (docs/architecture.md).
 func (d *Driver) resume(ctx context.Context) error {
 	if d.resumed {
 		return nil

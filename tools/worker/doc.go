@@ -1,4 +1,4 @@
-// Package worker serves tools as queues on NATS (DESIGN section 7).
+// Package worker serves tools as queues on NATS (docs/protocol.md).
 //
 // A [Worker] announces its tools in the bucket agent_tools and takes the calls that wait at
 // agent.tool.<tool>.<session>.<call>. For each it publishes partial results at agent.live.<session>.update, then exactly
