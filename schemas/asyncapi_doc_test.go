@@ -46,7 +46,7 @@ func asyncAPI(t *testing.T) object {
 		)),
 		"channels", apiChannels(messages),
 		"operations", apiOperations(),
-		"components", obj("messages", apiMessageObjects(t, messages), "schemas", headerSchemas()),
+		"components", obj("messages", apiMessageObjects(t, messages), "schemas", append(headerSchemas(), modelHeaderSchemas()...)),
 	)
 }
 
@@ -73,7 +73,7 @@ type apiChannel struct {
 
 func apiChannelList() []apiChannel {
 	s := schemas.Subjects{}
-	const session, call, tool = "{session}", "{call}", "{tool}"
+	const session, call, queue = "{session}", "{call}", "{queue}"
 	area := func(areas ...string) func(apiMessage) bool {
 		return func(m apiMessage) bool { return slices.Contains(areas, m.area) }
 	}
@@ -95,21 +95,32 @@ func apiChannelList() []apiChannel {
 			"Deltas of a reply being streamed and partial results of tools. They are not part of the log; the stream " +
 				schemas.StreamUpdates + " keeps them in memory for a short time, for those who come late.",
 			[]string{"session"}, area("updates"), "send", "publishUpdate", "Tell whoever watches of a delta."},
-		{"toolCalls", s.Tool(tool, session, call), "Tool calls waiting for a worker",
-			"A work queue per tool in the stream " + schemas.StreamTools + ". A worker pulls a call, executes it, publishes one tool_result command " +
+		{"toolCalls", s.Tool(queue, session, call), "Tool calls waiting for a worker",
+			"A work queue for each tool, version and workspace in the stream " + schemas.StreamTools + ". A worker pulls a call, executes it, publishes one tool_result command " +
 				"to the session's inbox and only then acknowledges the call; meanwhile it extends the acknowledgement's deadline.",
-			[]string{"tool", "session", "call"}, area("tool calls"), "send", "requestToolCall", "Ask for a tool call to be executed."},
+			[]string{"queue", "session", "call"}, area("tool calls"), "send", "requestToolCall", "Ask for a tool call to be executed."},
 		{"cancel", s.Cancel(session, call), "Cancelled tool calls",
 			"Tells the worker of a running call to stop. It is not stored: the durable truth is in the session's log. The call's result " +
 				"is ignored afterwards.",
 			[]string{"session", "call"}, area("cancel"), "send", "cancelToolCall", "Ask for a running tool call to be stopped."},
+		{"replies", s.Reply("{caller}", call), "Answers for callers that are no sessions",
+			"Where the answer to a call goes whose request names this subject as replyTo. It is not stored.",
+			[]string{"caller", "call"}, func(m apiMessage) bool { return m.key == "command.tool_result" }, "send", "answerCaller",
+			"Answer a caller that has no session."},
 		{"deadLetters", s.Dead("{stream}", session), "What could not be processed",
 			"Messages that were refused or given up, in the stream " + schemas.StreamDead + ", as they were and with the reason. The session is " +
 				schemas.NoSession + " where the message named no legal one.",
 			[]string{"stream", "session"}, area("dead"), "send", "buryMessage", "Put a message aside, with the reason."},
-		{"announcements", "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(tool, "{worker}"), "The tools there are",
+		{"hooks", s.Hook(schemas.HookRef{Hook: "{hook}", Service: "{service}"}), "Hooks",
+			"Where a service sees and changes what the loop does: request and reply. Without the last token it is whoever listens at the " +
+				"hook itself. Runners ask only the services that their settings or the session's profile name.",
+			[]string{"hook", "service"}, area("hooks"), "send", "askHook", "Ask a service what to do."},
+		{"profiles", "$KV." + schemas.BucketProfiles + ".{profile}", "Named agents",
+			"The key-value bucket " + schemas.BucketProfiles + ": what the sessions that follow a profile are driven with.",
+			[]string{"profile"}, area("profiles"), "receive", "receiveProfile", "Learn of a profile."},
+		{"announcements", "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(queue, "{worker}"), "The tools there are",
 			"The key-value bucket " + schemas.BucketTools + ": a worker's entry for each of its tools. It expires unless the worker renews it.",
-			[]string{"tool", "worker"}, area("announcements"), "receive", "receiveAnnouncement", "Learn of a tool that a worker serves."},
+			[]string{"queue", "worker"}, area("announcements"), "receive", "receiveAnnouncement", "Learn of a tool that a worker serves."},
 	}
 }
 
@@ -121,10 +132,21 @@ func apiParameter(name string) object {
 		kinds := schemas.CommandKinds()
 		slices.Sort(kinds)
 		return obj("description", "The kind of the command.", "enum", kinds)
-	case "tool":
-		return obj("description", "The tool's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"bash"})
+	case "queue":
+		return obj("description", "The tool's queue: its name, or <tool>=<version>, <tool>=<version>=<workspace>, <tool>==<workspace>; each of them "+
+			"a token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"bash", "bash=2", "bash==host-1"})
 	case "call":
 		return obj("description", "The call's key: c and the sequence of its tool_execution_start.", "examples", []string{"c12"})
+	case "hook":
+		return obj("description", "The hook.", "enum", schemas.HookNames())
+	case "service":
+		return obj("description", "The service's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"policy"})
+	case "profile":
+		return obj("description", "The profile's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"reviewer"})
+	case "modelCall", "provider":
+		return modelParameter(name)
+	case "caller":
+		return obj("description", "The caller's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"mcp-k3"})
 	case "stream":
 		return obj("description", "The stream the message was stored in.", "examples", []string{schemas.StreamCommands, schemas.StreamTools})
 	default:
@@ -134,7 +156,7 @@ func apiParameter(name string) object {
 
 func apiChannels(messages []apiMessage) object {
 	var channels object
-	for _, c := range apiChannelList() {
+	for _, c := range append(apiChannelList(), modelChannels()...) {
 		var carried, parameters object
 		for _, m := range messages {
 			if c.carries(m) {
@@ -144,7 +166,7 @@ func apiChannels(messages []apiMessage) object {
 		for _, p := range c.parameters {
 			parameters = append(parameters, yaml.MapItem{Key: p, Value: apiParameter(p)})
 		}
-		channels = append(channels, yaml.MapItem{Key: c.name, Value: obj("address", c.address, "title", c.title,
+		channels = append(channels, yaml.MapItem{Key: c.name, Value: obj("address", c.at(), "title", c.title,
 			"description", c.description, "parameters", parameters, "messages", carried)})
 	}
 	return channels
@@ -152,9 +174,12 @@ func apiChannels(messages []apiMessage) object {
 
 func apiOperations() object {
 	var operations object
-	for _, c := range apiChannelList() {
-		operations = append(operations, yaml.MapItem{Key: c.operation, Value: obj("action", c.action,
-			"channel", ref("#/channels/"+c.name), "summary", c.summary)})
+	for _, c := range append(apiChannelList(), modelChannels()...) {
+		o := obj("action", c.action, "channel", ref("#/channels/"+c.name), "summary", c.summary)
+		if answers := apiReplies[c.name]; answers != "" {
+			o = append(o, obj("reply", obj("channel", ref("#/channels/"+answers)))...)
+		}
+		operations = append(operations, yaml.MapItem{Key: c.operation, Value: o})
 	}
 	return operations
 }
@@ -180,16 +205,19 @@ func apiMessages(t *testing.T) []apiMessage {
 		switch {
 		case m.headers != "":
 			m.ceType = schemas.CloudEventType(name.Name)
+		case m.placed():
 		case name.Name == "tool_request":
 			m.area = "tool calls"
 		case name.Name == "tool_announcement":
 			m.area = "announcements"
+		case name.Area == "hooks" || name.Area == "profiles":
 		default:
 			continue // a part of others
 		}
 		m.summary = schemaHead(t, name)["description"].(string)
 		list = append(list, m)
 	}
+	list = append(list, modelForms()...)
 	return append(list,
 		apiMessage{area: "command forms", key: "plain_text", title: "plain text", contentType: "text/plain",
 			summary: "A prompt, steer or follow_up as UTF-8 text that is not blank and does not begin with {.",

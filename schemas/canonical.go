@@ -12,12 +12,6 @@ import (
 // payload that is byte for byte what we would have written for what it says has no member too many, too few or twice, so
 // only the values remain to be checked. Whatever is not accepted here goes through its schema.
 
-// writtenResult is a tool_result as a worker writes it.
-type writtenResult struct {
-	ID string `json:"id,omitempty"`
-	ToolResponse
-}
-
 var callKeyRE = regexp.MustCompile(`^c[1-9][0-9]{0,19}$`)
 
 // maxInteger is the largest integer that every JSON reader keeps exactly.
@@ -34,7 +28,7 @@ func canonical(payload []byte, v any) bool {
 
 // canonicalResult reads a tool_result that needs no schema.
 func canonicalResult(payload []byte) (id string, r *ToolResponse, ok bool) {
-	var w writtenResult
+	var w ToolAnswer
 	if !canonical(payload, &w) || utf8.RuneCountInString(w.ID) > MaxCommandID || !w.sound() {
 		return "", nil, false
 	}
@@ -70,9 +64,9 @@ func canonicalRequest(payload []byte) bool {
 	}
 	known := r.Effect == "" || r.Effect == EffectUnsafe || r.Effect.Repeatable()
 	return known && CheckSession(r.Session) == nil && r.RunID != "" && len(r.RunID) <= MaxCommandID &&
-		len(r.TurnID) <= MaxCommandID && callKeyRE.MatchString(string(r.Call)) && CheckToken("", r.ToolName) == nil &&
+		len(r.TurnID) <= MaxCommandID && callKeyRE.MatchString(string(r.Call)) && r.Queue().Check() == nil &&
 		inRange(r.TimeoutMs) && r.StartSeq >= 1 && r.StartSeq <= maxInteger && len(r.TraceParent) <= MaxCommandID &&
-		strict(r.Arguments)
+		(r.ReplyTo == "" || replyRE.MatchString(r.ReplyTo)) && strict(r.Arguments)
 }
 
 func inRange(n int64) bool { return n >= 0 && n <= maxInteger }

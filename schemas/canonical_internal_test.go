@@ -29,8 +29,8 @@ func seeds(f *testing.F, dir string, written ...any) {
 	}
 }
 
-func plainResult() writtenResult {
-	return writtenResult{"result/c7", ToolResponse{Call: "c7", ToolCallID: "t1", ToolName: "echo", Worker: "w",
+func plainResult() ToolAnswer {
+	return ToolAnswer{"result/c7", ToolResponse{Call: "c7", ToolCallID: "t1", ToolName: "echo", Worker: "w",
 		Result: ToolResult{Content: Contents{Text{Text: "a<b"}}, Details: json.RawMessage(`{"n":[1,{}]}`)}}}
 }
 

@@ -23,6 +23,11 @@ const (
 	CommandSetTools         CommandKind = "set_tools"
 	CommandSetSystemPrompt  CommandKind = "set_system_prompt"
 	CommandSetModes         CommandKind = "set_modes"
+	CommandSetWorkspace     CommandKind = "set_workspace"
+	CommandSetProfile       CommandKind = "set_profile"
+	CommandBranch           CommandKind = "branch"
+	CommandApprove          CommandKind = "approve"
+	CommandDeny             CommandKind = "deny"
 )
 
 // The commands of the service itself: answers of workers and due timers. They take the same way as the others so that
@@ -43,7 +48,7 @@ type Command struct {
 	Data        CommandData
 }
 
-// CommandData is the payload of a command: a pointer to one of the types of this file.
+// CommandData is the payload of a command: a pointer to one of the types of this file and approval.go.
 type CommandData interface {
 	CommandKind() CommandKind
 }
@@ -80,10 +85,12 @@ func (in Input) AsMessages(at time.Time) Messages {
 	return Messages{&UserMessage{Content: content, Timestamp: at.UnixMilli()}}
 }
 
-// Prompt starts a run.
+// Prompt starts a run. Channel binds the session to a client from its next run on: the tools that are announced for a
+// workspace of that name come on top of the session's own.
 type Prompt struct {
 	Input
 	WhenBusy WhenBusy `json:"whenBusy,omitempty"`
+	Channel  string   `json:"channel,omitempty"`
 }
 
 // Steer reaches the model before its next call; a session at rest starts a run with it.
@@ -111,9 +118,11 @@ type CancelInput struct {
 	InputID string `json:"inputId"`
 }
 
-// SetModel chooses the model from the next run on.
+// SetModel chooses the model from the next run on, and the models to fall back to when it fails for good. Without
+// fallbacks those of before stay; an empty list takes them away.
 type SetModel struct {
-	Model ModelRef `json:"model"`
+	Model     ModelRef   `json:"model"`
+	Fallbacks []ModelRef `json:"fallbacks,omitzero"`
 }
 
 // SetThinkingLevel chooses the thinking level from the next run on.
@@ -139,6 +148,12 @@ type SetModes struct {
 	ToolExecution ExecutionMode `json:"toolExecution,omitempty"`
 }
 
+// SetWorkspace chooses, from the next run on, the workspace whose workers the session's tool calls are for. Empty is none,
+// whatever the runner's default.
+type SetWorkspace struct {
+	Workspace string `json:"workspace"`
+}
+
 // Timer says that a moment has come that the log asked to be told of. RunID is the run it belongs to; a timer of
 // another run is late and changes nothing.
 type Timer struct {
@@ -147,8 +162,12 @@ type Timer struct {
 	Call  string `json:"call,omitempty"`
 }
 
-// TimerRunDeadline is the name of the timer that ends a run with [TimeoutRun].
-const TimerRunDeadline = "run_deadline"
+// The names of timers.
+const (
+	TimerRunDeadline = "run_deadline" // ends a run with [TimeoutRun]
+	TimerRetry       = "retry"        // the wait of an [AutoRetryStart] is over
+	TimerApproval    = "approval"     // the wait of an [ApprovalRequested] is over; its name goes on with _ and the call
+)
 
 // CommandKind returns "prompt".
 func (*Prompt) CommandKind() CommandKind { return CommandPrompt }
@@ -186,6 +205,9 @@ func (*SetSystemPrompt) CommandKind() CommandKind { return CommandSetSystemPromp
 // CommandKind returns "set_modes".
 func (*SetModes) CommandKind() CommandKind { return CommandSetModes }
 
+// CommandKind returns "set_workspace".
+func (*SetWorkspace) CommandKind() CommandKind { return CommandSetWorkspace }
+
 // CommandKind returns "tool_result".
 func (*ToolResponse) CommandKind() CommandKind { return CommandToolResult }
 
@@ -206,6 +228,11 @@ var commandTypes = map[CommandKind]func() CommandData{
 	CommandSetTools:         func() CommandData { return new(SetTools) },
 	CommandSetSystemPrompt:  func() CommandData { return new(SetSystemPrompt) },
 	CommandSetModes:         func() CommandData { return new(SetModes) },
+	CommandSetProfile:       func() CommandData { return new(SetProfile) },
+	CommandBranch:           func() CommandData { return new(Branch) },
+	CommandSetWorkspace:     func() CommandData { return new(SetWorkspace) },
+	CommandApprove:          func() CommandData { return new(Approve) },
+	CommandDeny:             func() CommandData { return new(Deny) },
 	CommandToolResult:       func() CommandData { return new(ToolResponse) },
 	CommandTimer:            func() CommandData { return new(Timer) },
 }

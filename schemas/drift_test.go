@@ -50,7 +50,17 @@ func describedTypes() map[string]reflect.Type {
 		"common/types.v1.json#/$defs/usage":                 reflect.TypeFor[Usage](),
 		"common/types.v1.json#/$defs/cost":                  reflect.TypeFor[Cost](),
 		"common/types.v1.json#/$defs/limits":                reflect.TypeFor[Limits](),
+		"common/types.v1.json#/$defs/approvalPolicy":        reflect.TypeFor[ApprovalPolicy](),
+		"common/types.v1.json#/$defs/retryPolicy":           reflect.TypeFor[RetryPolicy](),
 		"common/types.v1.json#/$defs/runConfig":             reflect.TypeFor[RunConfig](),
+		"common/types.v1.json#/$defs/hookRef":               reflect.TypeFor[HookRef](),
+		"common/types.v1.json#/$defs/toolLayer":             reflect.TypeFor[ToolLayer](),
+		"common/types.v1.json#/$defs/toolRemoval":           reflect.TypeFor[ToolRemoval](),
+		"common/types.v1.json#/$defs/sandboxPolicy":         reflect.TypeFor[SandboxPolicy](),
+		"common/types.v1.json#/$defs/profileBudget":         reflect.TypeFor[ProfileBudget](),
+		"hooks/hook_request.v1.json":                        reflect.TypeFor[HookRequest](),
+		"hooks/hook_answer.v1.json":                         reflect.TypeFor[HookAnswer](),
+		"profiles/profile.v1.json":                          reflect.TypeFor[Profile](),
 		"common/content.v1.json#/$defs/text":                reflect.TypeFor[Text](),
 		"common/content.v1.json#/$defs/thinking":            reflect.TypeFor[Thinking](),
 		"common/content.v1.json#/$defs/image":               reflect.TypeFor[Image](),
@@ -66,6 +76,11 @@ func describedTypes() map[string]reflect.Type {
 		"updates/tool_execution_update.v1.json":             reflect.TypeFor[ToolExecutionUpdate](),
 		"updates/message_update.v1.json#/$defs/streamEvent": reflect.TypeFor[streamEventJSON](),
 	}
+	types["models/model_request.v1.json"] = reflect.TypeFor[ModelRequest]()
+	types["models/model_frame.v1.json"] = reflect.TypeFor[ModelFrame]()
+	types["keys/key_answer.v1.json"] = reflect.TypeFor[KeyAnswer]()
+	types["tools/tool_definition.v1.json#/$defs/argumentRewrite"] = reflect.TypeFor[ArgumentRewrite]()
+	types["tools/tool_definition.v1.json#/$defs/annotations"] = reflect.TypeFor[ToolAnnotations]()
 	for name, newData := range eventTypes {
 		types["events/"+string(name)+".v1.json"] = reflect.TypeOf(newData()).Elem()
 	}
@@ -94,7 +109,7 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	for goType, def := range map[string]string{
 		"WhenBusy": "whenBusy", "Queue": "queue", "StopReason": "stopReason", "TerminationReason": "terminationReason",
 		"ThinkingLevel": "thinkingLevel", "QueueMode": "queueMode", "ExecutionMode": "executionMode", "Effect": "effect",
-		"CommandKind": "commandKind",
+		"CommandKind": "commandKind", "HookName": "hookName",
 	} {
 		want, got := sorted(constants[goType]), enumOf(compileRef(t, "common/types.v1.json#/$defs/"+def))
 		if d := cmp.Diff(want, got); d != "" || len(want) == 0 {
@@ -165,6 +180,9 @@ func goMembers(t reflect.Type) (members, required []string) {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue // never encoded
+		}
 		members = append(members, name)
 		if options == "" {
 			required = append(required, name)

@@ -36,6 +36,13 @@ const (
 	EventHookDecision       EventType = "hook_decision"
 	EventTranscriptReplaced EventType = "transcript_replaced"
 	EventError              EventType = "error"
+	EventAutoRetryStart     EventType = "auto_retry_start"
+	EventAutoRetryEnd       EventType = "auto_retry_end"
+	EventModelFallback      EventType = "model_fallback"
+	EventBudgetWarning      EventType = "budget_warning"
+	EventApprovalRequested  EventType = "approval_requested"
+	EventApprovalResolved   EventType = "approval_resolved"
+	EventSessionBranched    EventType = "session_branched"
 )
 
 // Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command it goes back to,
@@ -55,7 +62,7 @@ type Event struct {
 	Data          EventData
 }
 
-// EventData is the payload of an event: a pointer to one of the types of event_agent.go and event_service.go.
+// EventData is the payload of an event: a pointer to one of the types of the event_*.go files and approval.go.
 type EventData interface {
 	EventType() EventType
 }
@@ -85,6 +92,13 @@ var eventTypes = map[EventType]func() EventData{
 	EventHookDecision:       func() EventData { return new(HookDecision) },
 	EventTranscriptReplaced: func() EventData { return new(TranscriptReplaced) },
 	EventError:              func() EventData { return new(ErrorEvent) },
+	EventAutoRetryStart:     func() EventData { return new(AutoRetryStart) },
+	EventAutoRetryEnd:       func() EventData { return new(AutoRetryEnd) },
+	EventModelFallback:      func() EventData { return new(ModelFallback) },
+	EventBudgetWarning:      func() EventData { return new(BudgetWarning) },
+	EventApprovalRequested:  func() EventData { return new(ApprovalRequested) },
+	EventApprovalResolved:   func() EventData { return new(ApprovalResolved) },
+	EventSessionBranched:    func() EventData { return new(SessionBranched) },
 }
 
 // DurableEventTypes lists the types a log may hold, in no order.

@@ -1,6 +1,9 @@
 package schemas
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // RunConfig is what a run is driven with, fixed when it starts (behaviour A1.11, finding 709).
 type RunConfig struct {
@@ -10,14 +13,36 @@ type RunConfig struct {
 	Tools         []ToolDefinition `json:"tools,omitempty"`
 	ToolExecution ExecutionMode    `json:"toolExecution,omitempty"`
 	Limits        Limits           `json:"limits,omitzero"`
+	Retry         RetryPolicy      `json:"retry,omitzero"`
+	Fallbacks     []ModelRef       `json:"fallbacks,omitempty"` // tried in this order when Model fails for good
+	Approval      ApprovalPolicy   `json:"approval,omitzero"`
+	Workspace     string           `json:"workspace,omitempty"` // whose workers the tool calls are for
+	Profile       string           `json:"profile,omitempty"`   // the session follows it
+	Budget        ProfileBudget    `json:"budget,omitzero"`     // of the profile
+	Hooks         []HookRef        `json:"hooks,omitempty"`     // asked in this order
+	Layers        []ToolLayer      `json:"layers,omitempty"`    // how Tools were put together
 }
 
-// Limits end a run; zero is off. MaxCost is in US dollars. The wall clock counts from agent_start.
+// Limits end a run; zero is off. Costs are in US dollars. The wall clock counts from agent_start. The budgets of tokens
+// and money are looked at before each request; WarnShare is the share of one, up to 1, at which a [BudgetWarning] is given.
 type Limits struct {
-	MaxTurns     int     `json:"maxTurns,omitempty"`
-	MaxTokens    int64   `json:"maxTokens,omitempty"`
-	MaxCost      float64 `json:"maxCost,omitempty"`
-	RunTimeoutMs int64   `json:"runTimeoutMs,omitempty"`
+	MaxTurns         int     `json:"maxTurns,omitempty"`
+	MaxTokens        int64   `json:"maxTokens,omitempty"`
+	MaxCost          float64 `json:"maxCost,omitempty"`
+	SessionMaxTokens int64   `json:"sessionMaxTokens,omitempty"`
+	SessionMaxCost   float64 `json:"sessionMaxCost,omitempty"`
+	WarnShare        float64 `json:"warnShare,omitempty"`
+	RunTimeoutMs     int64   `json:"runTimeoutMs,omitempty"`
+}
+
+// Over returns the limits with those of other where l has none.
+func (l Limits) Over(other Limits) Limits {
+	return Limits{
+		MaxTurns: cmp.Or(l.MaxTurns, other.MaxTurns), MaxTokens: cmp.Or(l.MaxTokens, other.MaxTokens),
+		MaxCost: cmp.Or(l.MaxCost, other.MaxCost), SessionMaxTokens: cmp.Or(l.SessionMaxTokens, other.SessionMaxTokens),
+		SessionMaxCost: cmp.Or(l.SessionMaxCost, other.SessionMaxCost), WarnShare: cmp.Or(l.WarnShare, other.WarnShare),
+		RunTimeoutMs: cmp.Or(l.RunTimeoutMs, other.RunTimeoutMs),
+	}
 }
 
 // TerminationReason says why a run ended.
@@ -44,11 +69,13 @@ func (r TerminationReason) Normal() bool {
 // AgentStart begins a run. Config is present where it differs from the run before; absent it is the same, so that a
 // log does not repeat prompts and tool schemas. Inputs are the ids of the commands whose messages the first turn
 // brings, in order; it is empty for continue. SkipSteering says that the first poll of the steering queue is left out,
-// because the inputs came from there (behaviour A2.4).
+// because the inputs came from there (behaviour A2.4). ErrorMessage says why what the run is driven with could not be
+// resolved: it takes its inputs in, and fails.
 type AgentStart struct {
 	Config       *RunConfig `json:"config,omitempty"`
 	Inputs       []string   `json:"inputs,omitempty"`
 	SkipSteering bool       `json:"skipSteering,omitempty"`
+	ErrorMessage string     `json:"errorMessage,omitempty"`
 }
 
 // AgentEnd ends a run. Messages are the ids of what the run added to the transcript. DurationMs counts from agent_start.
@@ -86,12 +113,14 @@ type MessageStart struct {
 
 // MessageEnd is a message with all its content. Interrupted closes a reply whose runner died or failed in the middle:
 // it is not part of the transcript. Failure marks the reply that stands for a failed run; agent_end then names nothing
-// else. TerminationReason says what cut the reply off, where that is not its stop reason.
+// else. TerminationReason says what cut the reply off, where that is not its stop reason. Retryable says of a failed reply
+// that asking again may help.
 type MessageEnd struct {
 	MessageID         string            `json:"messageId"`
 	Message           AnyMessage        `json:"message"`
 	Interrupted       bool              `json:"interrupted,omitempty"`
 	Failure           bool              `json:"failure,omitempty"`
+	Retryable         bool              `json:"retryable,omitempty"`
 	TerminationReason TerminationReason `json:"terminationReason,omitempty"`
 	DurationMs        int64             `json:"durationMs,omitempty"`
 }

@@ -58,6 +58,7 @@ const (
 	RejectState      = "state"       // cannot be done in this state, such as continue from an assistant message
 	RejectNoTool     = "no_tool"     // set_tools names a tool that nobody announces
 	RejectNoModel    = "no_model"    // set_model names a model that nobody serves
+	RejectNoProfile  = "no_profile"  // set_profile names a profile that there is not
 	RejectStale      = "stale"       // a result or timer of something that is settled
 	RejectQueueFull  = "queue_full"  // more is queued than a session may hold
 	RejectDelivery   = "delivery"    // given up after too many deliveries
@@ -97,16 +98,30 @@ type QueueUpdate struct {
 	Taken    []string `json:"taken,omitempty"`
 }
 
-// HookDecision records what a hook decided, so that replay and recovery do not ask again. Args are the arguments as the
-// hook left them, where it changed them.
+// HookDecision records what a hook decided, so that replay and recovery do not ask again. It is about the call, the
+// input (CommandID) or the message (MessageID) that it names, or about the model call that follows. Args are the
+// arguments as the hook left them, where it changed them. Ask says that the call needs an approval, which is waited
+// for TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead,
+// or, before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
+// result or context that were replaced; what they became stands in the event of that message, or, for a context, nowhere.
+// By names who decided, and Failures who was asked and not heard.
 type HookDecision struct {
-	Hook       string          `json:"hook"`
-	ToolCallID string          `json:"toolCallId,omitempty"`
-	Call       CallKey         `json:"call,omitempty"`
-	Block      bool            `json:"block,omitempty"`
-	Reason     string          `json:"reason,omitempty"`
-	Args       json.RawMessage `json:"args,omitempty"`
-	By         string          `json:"by,omitempty"`
+	Hook         HookName        `json:"hook"`
+	ToolCallID   string          `json:"toolCallId,omitempty"`
+	Call         CallKey         `json:"call,omitempty"`
+	CommandID    string          `json:"commandId,omitempty"`
+	MessageID    string          `json:"messageId,omitempty"`
+	Block        bool            `json:"block,omitempty"`
+	Ask          bool            `json:"ask,omitempty"`
+	TimeoutMs    int64           `json:"timeoutMs,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	Args         json.RawMessage `json:"args,omitempty"`
+	Handled      bool            `json:"handled,omitempty"`
+	Messages     Messages        `json:"messages,omitzero"`
+	SystemPrompt *string         `json:"systemPrompt,omitempty"`
+	Changed      []string        `json:"changed,omitempty"`
+	By           string          `json:"by,omitempty"`
+	Failures     []HookFailure   `json:"failures,omitempty"`
 }
 
 // TranscriptReplaced says that the transcript was set from outside: the in-memory Agent's reset and assignment.

@@ -111,6 +111,12 @@ func decodeAs(name schemas.SchemaName, raw []byte) (any, error) {
 		"tool_announcement": new(schemas.ToolAnnouncement),
 		"tool_request":      new(schemas.ToolRequest),
 		"input":             new(schemas.Input),
+		"model_request":     new(schemas.ModelRequest),
+		"model_frame":       new(schemas.ModelFrame),
+		"key_answer":        new(schemas.KeyAnswer),
+		"hook_request":      new(schemas.HookRequest),
+		"hook_answer":       new(schemas.HookAnswer),
+		"profile":           new(schemas.Profile),
 	}[name.Name]
 	return into, json.Unmarshal(raw, into)
 }

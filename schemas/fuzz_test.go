@@ -194,8 +194,8 @@ func FuzzParseSubject(f *testing.F) {
 			if update {
 				built = s.LiveUpdate(session)
 			}
-		} else if tool, session, call, err := s.ParseTool(subject); err == nil {
-			built = s.Tool(tool, session, call)
+		} else if queue, session, call, err := s.ParseTool(subject); err == nil {
+			built = s.Tool(queue.Name(), session, call)
 		} else if session, call, err := s.ParseCancel(subject); err == nil {
 			built = s.Cancel(session, call)
 		} else if stream, session, err := s.ParseDead(subject); err == nil {

@@ -42,8 +42,8 @@ const (
 	QueueAll        QueueMode = "all"
 )
 
-// ModelRequest is one call of a model: what the run's settings and the transcript come to. APIKey is resolved for each
-// request and is never encoded.
+// ModelRequest is one call of a model: what the run's settings and the transcript come to. Attempt is the number of the
+// retry, 0 for the first request. APIKey is resolved for each request and is never encoded.
 type ModelRequest struct {
 	Model         ModelRef         `json:"model"`
 	SystemPrompt  string           `json:"systemPrompt,omitempty"`
@@ -51,6 +51,7 @@ type ModelRequest struct {
 	Tools         []ToolDefinition `json:"tools,omitempty"`
 	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"` // empty for off
 	SessionID     string           `json:"sessionId,omitempty"`
+	Attempt       int              `json:"attempt,omitempty"`
 	APIKey        string           `json:"-"`
 }
 

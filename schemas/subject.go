@@ -18,6 +18,7 @@ const (
 	StreamUpdates  = "AGENT_UPD"
 	StreamTools    = "AGENT_TOOL"
 	StreamDead     = "AGENT_DEAD"
+	StreamSpent    = "AGENT_SPENT"
 
 	BucketTools     = "agent_tools"
 	BucketRunners   = "agent_runners"
@@ -32,6 +33,8 @@ var ErrSubject = errors.New("illegal subject")
 var (
 	tokenRE  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	prefixRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$`)
+	inboxRE  = regexp.MustCompile(`^_INBOX(_[A-Za-z0-9_-]+)?\.`)
+	replyRE  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){1,15}$`)
 )
 
 // CheckSession returns nil if id is a legal session id, that is a single subject token of at most 64 characters out of
@@ -92,14 +95,41 @@ func (s Subjects) LiveUpdate(session string) string {
 	return s.Prefix() + ".live." + session + ".update"
 }
 
-// Tool is where a call waits for a worker: agent.tool.<tool>.<session>.<call>. The call is a [CallKey], not the model's id.
-func (s Subjects) Tool(tool, session, call string) string {
-	return s.Prefix() + ".tool." + tool + "." + session + "." + call
+// Tool is where a call waits for a worker: agent.tool.<queue>.<session>.<call>. The queue is the name of a [ToolQueue], which
+// is the tool's own where it has neither version nor workspace. The call is a [CallKey], not the model's id.
+func (s Subjects) Tool(queue, session, call string) string {
+	return s.Prefix() + ".tool." + queue + "." + session + "." + call
 }
 
 // Cancel is where a running call is told to stop: agent.cancel.<session>.<call>.
 func (s Subjects) Cancel(session, call string) string {
 	return s.Prefix() + ".cancel." + session + "." + call
+}
+
+// Reply is where a caller that is no session waits for the answer to a call: agent.reply.<caller>.<call>.
+func (s Subjects) Reply(caller, call string) string {
+	return s.Prefix() + ".reply." + caller + "." + call
+}
+
+// IsReply reports whether a subject is one of those that Reply gives.
+func (s Subjects) IsReply(subject string) bool {
+	return replyRE.MatchString(subject) && strings.HasPrefix(subject, s.Prefix()+".reply.")
+}
+
+// IsInbox reports whether NATS clients wait for replies at a subject: _INBOX.…, or _INBOX_<user>.… where each user has inboxes of
+// its own.
+func IsInbox(subject string) bool {
+	return replyRE.MatchString(subject) && inboxRE.MatchString(subject)
+}
+
+// CheckReply returns nil if a worker may send an answer to the subject that a request names: one below agent.reply, or an
+// inbox of a NATS client, without wildcards. Otherwise it returns an error wrapping [ErrSubject]: whoever may ask for a
+// call must not thereby have a worker publish where he may not, such as into a session's inbox.
+func (s Subjects) CheckReply(subject string) error {
+	if s.IsReply(subject) || IsInbox(subject) {
+		return nil
+	}
+	return fmt.Errorf("%w: %.100q is neither below %s.reply nor an inbox", ErrSubject, subject, s.Prefix())
 }
 
 // Due is where a timer goes when its moment has come, on its way to the session's inbox: agent.due.<session>.<name>.
@@ -110,6 +140,30 @@ func (s Subjects) Due(session, name string) string {
 // Schedule is where a timer of a session waits until it is due: agent.sched.<session>.<name>.
 func (s Subjects) Schedule(session, name string) string {
 	return s.Prefix() + ".sched." + session + "." + name
+}
+
+// ModelRequest is where those who serve models are asked, one of them for each request: agent.model.request.
+func (s Subjects) ModelRequest() string { return s.Prefix() + ".model.request" }
+
+// ModelCall is where the one who serves a model call hears of it while it lasts: agent.model.call.<call>.
+func (s Subjects) ModelCall(call string) string { return s.Prefix() + ".model.call." + call }
+
+// Key is where a key service is asked for a provider's key: agent.key.<provider>.
+func (s Subjects) Key(provider string) string { return s.Prefix() + ".key." + provider }
+
+// Hook is where the service of a hook is asked, and answers (see [HookRef]).
+func (s Subjects) Hook(r HookRef) string {
+	subject := s.Prefix() + ".hook." + string(r.Hook)
+	if r.Service != "" {
+		subject += "." + r.Service
+	}
+	return subject
+}
+
+// Spent is the counter of what a profile has used of a unit in a period ([BudgetPeriod.Name]):
+// agent.spent.<profile>.<period>.<unit>.
+func (s Subjects) Spent(profile, period, unit string) string {
+	return s.Prefix() + ".spent." + profile + "." + period + "." + unit
 }
 
 // Dead is where what could not be processed goes: agent.dead.<stream>.<session>. What has no legal session id goes to
@@ -160,14 +214,14 @@ func (s Subjects) ParseLive(subject string) (session string, update bool, err er
 	return tokens[0], tokens[1] == "update", CheckSession(tokens[0])
 }
 
-// ParseTool returns tool, session and call of a tool call's subject.
-func (s Subjects) ParseTool(subject string) (tool, session, call string, err error) {
-	tokens, err := s.tokens(subject, "tool", "<tool>.<session>.<call>", 3)
+// ParseTool returns queue, session and call of a tool call's subject.
+func (s Subjects) ParseTool(subject string) (queue ToolQueue, session, call string, err error) {
+	tokens, err := s.tokens(subject, "tool", "<queue>.<session>.<call>", 3)
 	if err != nil {
-		return "", "", "", err
+		return ToolQueue{}, "", "", err
 	}
-	return tokens[0], tokens[1], tokens[2], errors.Join(CheckToken("tool", tokens[0]), CheckSession(tokens[1]),
-		CheckToken("call", tokens[2]))
+	queue, err = ParseToolQueue(tokens[0])
+	return queue, tokens[1], tokens[2], errors.Join(err, CheckSession(tokens[1]), CheckToken("call", tokens[2]))
 }
 
 // ParseCancel returns session and call of a cancel subject.

@@ -21,6 +21,10 @@ func TestSubjectsBuild(t *testing.T) {
 		schemas.Subjects{}.Tool("ls", "s1", "c7"):                 "agent.tool.ls.s1.c7",
 		schemas.Subjects{}.Cancel("s1", "c7"):                     "agent.cancel.s1.c7",
 		schemas.Subjects{}.Dead("AGENT_CMD", "_"):                 "agent.dead.AGENT_CMD._",
+		schemas.Subjects{}.Reply("m1", "c7"):                      "agent.reply.m1.c7",
+		schemas.Subjects{}.ModelRequest():                         "agent.model.request",
+		schemas.Subjects{}.ModelCall("x1"):                        "agent.model.call.x1",
+		schemas.Subjects{}.Key("openai"):                          "agent.key.openai",
 		acme.Event("s1"):                                          "acme.prod.evt.s1",
 		acme.Command("s1", "dance"):                               "acme.prod.cmd.s1.dance",
 	} {
@@ -42,6 +46,25 @@ func TestNewSubjects(t *testing.T) {
 		}
 		if legal && prefix != "" && s.Prefix() != prefix {
 			t.Errorf("%q: prefix %q", prefix, s.Prefix())
+		}
+	}
+}
+
+func TestCheckReply(t *testing.T) {
+	acme, err := schemas.NewSubjects("acme.prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject, legal := range map[string]bool{
+		acme.Reply("m1", "c7"): true, "acme.prod.reply.x": true, "_INBOX.Ab9.1": true, "_INBOX_ann.Ab9": true,
+		"": false, "acme.prod.reply": false, "acme.prod.reply.": false, "acme.prod.reply.*": false, "acme.prod.reply.>": false,
+		"acme.prod.replying.x": false, "agent.reply.m1.c7": false, "acme.prod.cmd.s1.prompt": false, "acme.prod.evt.s1": false,
+		"_INBOX": false, "_INBOX.": false, "_INBOX.>": false, "_INBOXES.a": false, "_INBOX_.a": false, "_INBOX_ann": false, "$KV.agent_tools.a.b": false,
+		"acme.prod.reply.a b": false, "acme.prod.reply.a\n": false, "acme.prod.reply.a..b": false,
+	} {
+		err := acme.CheckReply(subject)
+		if (err == nil) != legal || err != nil && !errors.Is(err, schemas.ErrSubject) {
+			t.Errorf("%q: error %v", subject, err)
 		}
 	}
 }
@@ -100,8 +123,8 @@ func TestParseOtherSubjects(t *testing.T) {
 			return []string{id, map[bool]string{true: "update", false: "event"}[update]}, err
 		},
 		"tool": func(subject string) ([]string, error) {
-			tool, id, call, err := s.ParseTool(subject)
-			return []string{tool, id, call}, err
+			queue, id, call, err := s.ParseTool(subject)
+			return []string{queue.Name(), id, call}, err
 		},
 		"cancel": func(subject string) ([]string, error) {
 			id, call, err := s.ParseCancel(subject)
@@ -117,7 +140,8 @@ func TestParseOtherSubjects(t *testing.T) {
 		{"event", "agent.evt.s1.x", ""}, {"event", "agent.evt.", ""}, {"event", "agent.cmd.s1", ""}, {"event", "evt.s1", ""},
 		{"live", "agent.live.s1.event", "s1 event"}, {"live", "agent.live.s1.update", "s1 update"},
 		{"live", "agent.live.s1.other", ""}, {"live", "agent.live.s1", ""}, {"live", "agent.live.*.event", ""},
-		{"tool", "agent.tool.ls.s1.c7", "ls s1 c7"},
+		{"tool", "agent.tool.ls.s1.c7", "ls s1 c7"}, {"tool", "agent.tool.ls=2=w.s1.c7", "ls=2=w s1 c7"},
+		{"tool", "agent.tool.ls=.s1.c7", ""}, {"tool", "agent.tool.=2.s1.c7", ""}, {"tool", "agent.tool.ls=2=.s1.c7", ""},
 		{"tool", "agent.tool.ls.s1", ""}, {"tool", "agent.tool.ls.s1.c7.x", ""}, {"tool", "agent.tool..s1.c7", ""},
 		{"tool", "agent.tool.ls.s1.>", ""}, {"tool", "agent.tool.ls.*.c7", ""}, {"tool", "", ""},
 		{"cancel", "agent.cancel.s1.c7", "s1 c7"}, {"cancel", "agent.cancel.s1", ""}, {"cancel", "agent.cancel.s1.*", ""},

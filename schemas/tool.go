@@ -29,10 +29,16 @@ const (
 func (e Effect) Repeatable() bool { return e == EffectReadOnly || e == EffectIdempotent }
 
 // ToolDefinition is what the runner, the model and people are told about a tool. Parameters is its JSON Schema; absent
-// means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. Scopes are
-// what a session must have been granted to call it.
+// means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. MaxResultBytes is
+// the longest answer, as JSON; 0 leaves it to the worker. Scopes are what a session must have been granted to call it.
+// ArgumentRewrites are applied to a model's arguments, in order, before they are checked against Parameters.
+//
+// Version tells definitions of one tool apart that are served side by side, and Workspace is where its workers work: calls
+// go to workers that announce the same of both ([ToolQueue]).
 type ToolDefinition struct {
 	Name          string          `json:"name"`
+	Version       string          `json:"version,omitempty"`
+	Workspace     string          `json:"workspace,omitempty"`
 	Label         string          `json:"label,omitempty"`
 	Description   string          `json:"description,omitempty"`
 	Parameters    json.RawMessage `json:"parameters,omitempty"`
@@ -40,6 +46,10 @@ type ToolDefinition struct {
 	Effect        Effect          `json:"effect,omitempty"`
 	TimeoutMs     int64           `json:"timeoutMs,omitempty"`
 	Scopes        []string        `json:"scopes,omitempty"`
+
+	MaxResultBytes   int64             `json:"maxResultBytes,omitempty"`
+	Annotations      *ToolAnnotations  `json:"annotations,omitempty"`
+	ArgumentRewrites []ArgumentRewrite `json:"argumentRewrites,omitempty"`
 }
 
 // ToolResult is what a tool answers. Terminate asks the run to end without another model call; it does so only if
@@ -66,7 +76,9 @@ type CallKey string
 func NewCallKey(seq uint64) CallKey { return CallKey(fmt.Sprintf("c%d", seq)) }
 
 // ToolRequest is the message that asks a worker to execute a call. Its idempotency key is Session/Call, the same however
-// often it is delivered. Arguments are the validated ones. TraceParent carries the W3C trace context.
+// often it is delivered. Arguments are the validated ones. Version and Workspace are those of the definition that the run
+// began with. TraceParent carries the W3C trace context. ReplyTo is where the answer goes if whoever asks is no session and
+// has no inbox; see [Subjects.CheckReply].
 type ToolRequest struct {
 	Session     string          `json:"session"`
 	RunID       string          `json:"runId"`
@@ -74,11 +86,14 @@ type ToolRequest struct {
 	Call        CallKey         `json:"call"`
 	ToolCallID  string          `json:"toolCallId"`
 	ToolName    string          `json:"toolName"`
+	Version     string          `json:"version,omitempty"`
+	Workspace   string          `json:"workspace,omitempty"`
 	Arguments   json.RawMessage `json:"arguments"`
 	Effect      Effect          `json:"effect,omitempty"`
 	TimeoutMs   int64           `json:"timeoutMs,omitempty"`
 	StartSeq    uint64          `json:"startSeq"`
 	TraceParent string          `json:"traceparent,omitempty"`
+	ReplyTo     string          `json:"replyTo,omitempty"`
 }
 
 // IdempotencyKey is Session/Call: the same for every delivery of the request.
@@ -96,7 +111,7 @@ type ToolResponse struct {
 	Worker     string     `json:"worker,omitempty"`
 }
 
-// ToolAnnouncement is a worker's entry in the bucket agent_tools, under the key <tool>.<worker>. It lives as long as
+// ToolAnnouncement is a worker's entry in the bucket agent_tools, under the key <queue>.<worker>. It lives as long as
 // the worker renews it.
 type ToolAnnouncement struct {
 	ToolDefinition
@@ -104,8 +119,8 @@ type ToolAnnouncement struct {
 	Since  string `json:"since"` // RFC 3339
 }
 
-// AnnouncementKey is the key of a tool's announcement by a worker.
-func AnnouncementKey(tool, worker string) string { return tool + "." + worker }
+// AnnouncementKey is the key of the announcement by a worker of the tool with the queue of that name ([ToolQueue.Name]).
+func AnnouncementKey(queue, worker string) string { return queue + "." + worker }
 
-// ParseAnnouncementKey returns tool and worker of an announcement's key.
-func ParseAnnouncementKey(key string) (tool, worker string, ok bool) { return strings.Cut(key, ".") }
+// ParseAnnouncementKey returns the queue's name and the worker of an announcement's key.
+func ParseAnnouncementKey(key string) (queue, worker string, ok bool) { return strings.Cut(key, ".") }

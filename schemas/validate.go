@@ -69,6 +69,16 @@ func ValidateMessage(payload []byte) error {
 	return validate("message", SchemaName{"messages", "message"}, payload)
 }
 
+// ValidateModelRequest holds the JSON of a [ModelRequest] against its schema. It returns nil or a [*ValidationError].
+func ValidateModelRequest(payload []byte) error {
+	return validate("model request", SchemaName{"models", "model_request"}, payload)
+}
+
+// ValidateModelFrame holds the JSON of a [ModelFrame] against its schema. It returns nil or a [*ValidationError].
+func ValidateModelFrame(payload []byte) error {
+	return validate("model frame", SchemaName{"models", "model_frame"}, payload)
+}
+
 func validate(what string, name SchemaName, payload []byte) error {
 	_, err := validated(what, name, payload)
 	return err

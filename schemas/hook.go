@@ -1,0 +1,170 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// HookName names a place where a service can see and change what the loop does. The names are pi's.
+type HookName string
+
+// The hooks a service can be asked at (docs/hooks.md).
+const (
+	HookInput            HookName = "input"              // an input, before it is taken into a run
+	HookBeforeAgentStart HookName = "before_agent_start" // a run is about to begin
+	HookContext          HookName = "context"            // what the model is about to be shown of the transcript
+	HookMessageEnd       HookName = "message_end"        // a message, before it is stored
+	HookBeforeToolCall   HookName = "beforeToolCall"     // a call, before it is executed
+	HookAfterToolCall    HookName = "afterToolCall"      // a result, before it is stored
+)
+
+// HookNames lists the hooks in the order in which a run comes by them.
+func HookNames() []HookName {
+	return []HookName{HookInput, HookBeforeAgentStart, HookContext, HookMessageEnd, HookBeforeToolCall, HookAfterToolCall}
+}
+
+// FailsClosed reports whether no answer means no: of a tool call. Elsewhere what is not answered is left as it is.
+func (h HookName) FailsClosed() bool { return h == HookBeforeToolCall }
+
+// DefaultHookTimeout is how long a hook's service has where its [HookRef] says nothing.
+const DefaultHookTimeout = 5 * time.Second
+
+// HookRef says that a service is asked at a hook. It listens at agent.hook.<hook>, or with Service, a subject token, at
+// agent.hook.<hook>.<service>. TimeoutMs is how long its answer is waited for, in milliseconds; 0 is
+// [DefaultHookTimeout].
+type HookRef struct {
+	Hook      HookName `json:"hook"`
+	Service   string   `json:"service,omitempty"`
+	TimeoutMs int64    `json:"timeoutMs,omitempty"`
+}
+
+// Timeout is how long the answer is waited for.
+func (r HookRef) Timeout() time.Duration {
+	if r.TimeoutMs <= 0 {
+		return DefaultHookTimeout
+	}
+	return time.Duration(r.TimeoutMs) * time.Millisecond
+}
+
+// Name is how logs name the service: its own name, or that of the hook.
+func (r HookRef) Name() string {
+	if r.Service != "" {
+		return r.Service
+	}
+	return string(r.Hook)
+}
+
+// ParseHookRef reads HOOK, HOOK.SERVICE or either with =DURATION behind it, such as beforeToolCall.policy=2s.
+func ParseHookRef(text string) (r HookRef, err error) {
+	name, limit, limited := strings.Cut(text, "=")
+	hook, service, named := strings.Cut(name, ".")
+	r = HookRef{Hook: HookName(hook), Service: service}
+	if !knownHook(r.Hook) {
+		return r, fmt.Errorf("hook %q is none of %v", hook, HookNames())
+	}
+	if named {
+		if err := CheckToken("hook service", service); err != nil {
+			return r, err
+		}
+	}
+	if limited {
+		d, err := time.ParseDuration(limit)
+		if err != nil || d < time.Millisecond {
+			return r, fmt.Errorf("hook %s: time limit %q is no duration such as 2s", name, limit)
+		}
+		r.TimeoutMs = d.Milliseconds()
+	}
+	return r, nil
+}
+
+func knownHook(h HookName) bool {
+	for _, name := range HookNames() {
+		if h == name {
+			return true
+		}
+	}
+	return false
+}
+
+// HookRequest is what a service is asked. Which members there are depends on the hook:
+//
+//	input               CommandID, Messages: what the input brings
+//	before_agent_start  CommandID, Messages: what the first input brings; SystemPrompt
+//	context             Messages: the transcript as the model would be shown it
+//	message_end         Message
+//	beforeToolCall      Call, ToolCallID, ToolName, Args: the validated arguments
+//	afterToolCall       the same, and Result and IsError
+//
+// A service may be asked the same again after a crash.
+type HookRequest struct {
+	Hook         HookName        `json:"hook"`
+	Session      string          `json:"session"`
+	RunID        string          `json:"runId,omitempty"`
+	TurnID       string          `json:"turnId,omitempty"`
+	CommandID    string          `json:"commandId,omitempty"`
+	Call         CallKey         `json:"call,omitempty"`
+	ToolCallID   string          `json:"toolCallId,omitempty"`
+	ToolName     string          `json:"toolName,omitempty"`
+	Args         json.RawMessage `json:"args,omitempty"`
+	Result       *ToolResult     `json:"result,omitempty"`
+	IsError      bool            `json:"isError,omitempty"`
+	Message      *AnyMessage     `json:"message,omitempty"`
+	Messages     Messages        `json:"messages,omitempty"`
+	SystemPrompt string          `json:"systemPrompt,omitempty"`
+}
+
+// HookAnswer is what a service answers; {} leaves everything as it is. By says who or what decided, for the log, and
+// Reason why. The other members belong to hooks:
+//
+//	input               Messages in place of the input's; Handled: the service has dealt with it, no run sees it
+//	before_agent_start  Messages behind those of the first input; SystemPrompt in place of the run's
+//	context             Messages in place of the transcript, for this one model call
+//	message_end         Message in its place, of the same role
+//	beforeToolCall      Block; or Ask for an approval, which is waited for TimeoutMs, 0 as long as the policy says;
+//	                    Args in place of the arguments, which are not validated again
+//	afterToolCall       Content, Details, IsError and Terminate in place of the result's
+type HookAnswer struct {
+	By           string          `json:"by,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	Handled      bool            `json:"handled,omitempty"`
+	Messages     Messages        `json:"messages,omitzero"`
+	Message      *AnyMessage     `json:"message,omitempty"`
+	SystemPrompt *string         `json:"systemPrompt,omitempty"`
+	Block        bool            `json:"block,omitempty"`
+	Ask          bool            `json:"ask,omitempty"`
+	TimeoutMs    int64           `json:"timeoutMs,omitempty"`
+	Args         json.RawMessage `json:"args,omitempty"`
+	Content      *Contents       `json:"content,omitempty"`
+	Details      json.RawMessage `json:"details,omitempty"`
+	IsError      *bool           `json:"isError,omitempty"`
+	Terminate    *bool           `json:"terminate,omitempty"`
+}
+
+// HookFailure is a service that was asked and not heard.
+type HookFailure struct {
+	Service string `json:"service"`
+	Error   string `json:"error"`
+}
+
+// ParseHookRequest reads a request. An error is a [*ValidationError] or says why it is no JSON.
+func ParseHookRequest(payload []byte) (r HookRequest, err error) {
+	if err := validate("hook request", SchemaName{"hooks", "hook_request"}, payload); err != nil {
+		return r, err
+	}
+	err = json.Unmarshal(payload, &r)
+	return r, err
+}
+
+// ParseHookAnswer reads an answer; an empty payload is {}. An error is a [*ValidationError] or says why it is no JSON.
+func ParseHookAnswer(payload []byte) (a HookAnswer, err error) {
+	if len(payload) == 0 {
+		return a, nil
+	}
+	if err := validate("hook answer", SchemaName{"hooks", "hook_answer"}, payload); err != nil {
+		return a, err
+	}
+	err = json.Unmarshal(payload, &a)
+	return a, err
+}

@@ -1,0 +1,103 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Profile is a named agent: what the sessions that follow it are driven with, where they have no setting of their own. It
+// is an entry of the bucket agent_profiles under its name; a change counts from a session's next run on. Members that are
+// absent leave the choice to the runner.
+type Profile struct {
+	Description   string          `json:"description,omitempty"`
+	Model         *ModelRef       `json:"model,omitempty"`
+	Fallbacks     []ModelRef      `json:"fallbacks,omitzero"`
+	ThinkingLevel ThinkingLevel   `json:"thinkingLevel,omitempty"`
+	SystemPrompt  *string         `json:"systemPrompt,omitempty"`
+	ToolExecution ExecutionMode   `json:"toolExecution,omitempty"`
+	Tools         []string        `json:"tools,omitzero"`  // a session has no others; null is every tool
+	Scopes        []string        `json:"scopes,omitzero"` // granted; "*" is every scope
+	Workspace     string          `json:"workspace,omitempty"`
+	Extensions    []string        `json:"extensionTools,omitzero"`
+	Sandbox       *SandboxPolicy  `json:"sandbox,omitempty"`
+	Limits        *Limits         `json:"limits,omitempty"` // what is not zero takes the place of the runner's
+	Budget        *ProfileBudget  `json:"budget,omitempty"`
+	Approval      *ApprovalPolicy `json:"approval,omitempty"`
+	Hooks         []HookRef       `json:"hooks,omitempty"` // asked after those of the runner
+}
+
+// SandboxPolicy says that tools are taken from the workers of a workspace, and from no others: a tool that these do not
+// serve the session does not have.
+type SandboxPolicy struct {
+	Tools     []string `json:"tools"`
+	Workspace string   `json:"workspace"`
+}
+
+// BudgetPeriod is how long a [ProfileBudget] is for, by the calendar of UTC.
+type BudgetPeriod string
+
+// The periods of a budget; the zero value is for ever.
+const (
+	PerDay   BudgetPeriod = "day"
+	PerMonth BudgetPeriod = "month"
+)
+
+// Name names the period that a moment is in, as a subject token: 2026-11-21, 2026-11, or total.
+func (p BudgetPeriod) Name(at time.Time) string {
+	switch p {
+	case PerDay:
+		return at.UTC().Format(time.DateOnly)
+	case PerMonth:
+		return at.UTC().Format("2006-01")
+	}
+	return "total"
+}
+
+// The units that budgets are counted in.
+const (
+	SpentTokens       = "tokens"
+	SpentMicrodollars = "microdollars"
+)
+
+// ProfileBudget is what all sessions of a profile may use together. MaxCost is in US dollars, WarnShare the share of the
+// budget at which a [BudgetWarning] is given. Zero is off.
+type ProfileBudget struct {
+	MaxTokens int64        `json:"maxTokens,omitempty"`
+	MaxCost   float64      `json:"maxCost,omitempty"`
+	WarnShare float64      `json:"warnShare,omitempty"`
+	Per       BudgetPeriod `json:"per,omitempty"`
+}
+
+// Limited reports whether there is anything to keep to.
+func (b ProfileBudget) Limited() bool { return b.MaxTokens > 0 || b.MaxCost > 0 }
+
+// SetProfile has the session follow a profile from the next run on; an empty name follows none.
+type SetProfile struct {
+	Profile string `json:"profile"`
+}
+
+// CommandKind returns "set_profile".
+func (*SetProfile) CommandKind() CommandKind { return CommandSetProfile }
+
+// ToolLayer is what one layer of the tool pipeline did to a session's tools (docs/tools.md).
+type ToolLayer struct {
+	Name    string        `json:"name"`
+	Added   []string      `json:"added,omitempty"`
+	Changed []string      `json:"changed,omitempty"`
+	Removed []ToolRemoval `json:"removed,omitempty"`
+}
+
+// ToolRemoval is a tool that a session does not get, and why.
+type ToolRemoval struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// ParseProfile reads a profile. An error is a [*ValidationError] or says why it is no JSON.
+func ParseProfile(payload []byte) (p Profile, err error) {
+	if err := validate("profile", SchemaName{"profiles", "profile"}, payload); err != nil {
+		return p, err
+	}
+	err = json.Unmarshal(payload, &p)
+	return p, err
+}

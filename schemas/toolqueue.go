@@ -1,0 +1,114 @@
+package schemas
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// queueSeparator parts the members of a queue's name. No name has it, so that no two queues share one; consumers, subjects and
+// the keys of buckets may.
+const queueSeparator = "="
+
+// ToolQueue says which workers a call is for: those that announce the tool in that version and that workspace. Tool is
+// required; an empty version or workspace is one of its own, and not any.
+type ToolQueue struct {
+	Tool      string
+	Version   string
+	Workspace string
+}
+
+// Queue is where calls of the tool as it is defined here wait.
+func (d ToolDefinition) Queue() ToolQueue { return ToolQueue{d.Name, d.Version, d.Workspace} }
+
+// Queue is where the call waits.
+func (r ToolRequest) Queue() ToolQueue { return ToolQueue{r.ToolName, r.Version, r.Workspace} }
+
+// Name is the queue's name: <tool>, <tool>=<version>, <tool>=<version>=<workspace> or <tool>==<workspace>. It is the token of
+// the tool in subjects, and what the consumer that the workers share is called.
+func (q ToolQueue) Name() string {
+	switch {
+	case q.Workspace != "":
+		return q.Tool + queueSeparator + q.Version + queueSeparator + q.Workspace
+	case q.Version != "":
+		return q.Tool + queueSeparator + q.Version
+	}
+	return q.Tool
+}
+
+// ParseToolQueue reads a queue's name. It refuses what [ToolQueue.Name] cannot give from legal tokens, with an error that
+// wraps [ErrSubject].
+func ParseToolQueue(name string) (q ToolQueue, err error) {
+	tokens := strings.Split(name, queueSeparator)
+	if len(tokens) > 3 {
+		return q, fmt.Errorf("%w: %.200q is not <tool>, <tool>=<version> or <tool>=<version>=<workspace>", ErrSubject, name)
+	}
+	for len(tokens) < 3 {
+		tokens = append(tokens, "")
+	}
+	q = ToolQueue{tokens[0], tokens[1], tokens[2]}
+	if err := q.Check(); err != nil {
+		return q, err
+	}
+	if q.Name() != name {
+		return q, fmt.Errorf("%w: queue %.200q has an empty end", ErrSubject, name)
+	}
+	return q, nil
+}
+
+// Check returns nil if tool, version and workspace are legal tokens, where they are given; otherwise an error that wraps
+// [ErrSubject].
+func (q ToolQueue) Check() error {
+	errs := []error{CheckToken("tool", q.Tool)}
+	if q.Version != "" {
+		errs = append(errs, CheckToken("tool version", q.Version))
+	}
+	if q.Workspace != "" {
+		errs = append(errs, CheckToken("workspace", q.Workspace))
+	}
+	return errors.Join(errs...)
+}
+
+// String names the queue for people: bash, bash version 2, bash version 2 in workspace w.
+func (q ToolQueue) String() string {
+	text := q.Tool
+	if q.Version != "" {
+		text += " version " + q.Version
+	}
+	if q.Workspace != "" {
+		text += " in workspace " + q.Workspace
+	}
+	return text
+}
+
+// CompareToolVersions orders versions of a tool, as [cmp.Compare] does: no version is the lowest, and numbers in them count as
+// numbers, so that 10 is above 9.
+func CompareToolVersions(a, b string) int {
+	for a != "" && b != "" {
+		x, restA := versionPart(a)
+		y, restB := versionPart(b)
+		if isDigit(x[0]) && isDigit(y[0]) {
+			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			if c := cmp.Compare(len(x), len(y)); c != 0 {
+				return c
+			}
+		}
+		if c := cmp.Compare(x, y); c != 0 {
+			return c
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// versionPart cuts off the digits at the beginning of a version, or what is before the first digit.
+func versionPart(v string) (part, rest string) {
+	n := 1
+	for n < len(v) && isDigit(v[n]) == isDigit(v[0]) {
+		n++
+	}
+	return v[:n], v[n:]
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
