@@ -36,17 +36,80 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	switch _, err := bucket.GetInfo(ctx, name); {
+	switch err := s.checkObject(ctx, bucket, name); {
 	case err == nil:
 		return nil
-	case !errors.Is(err, jetstream.ErrObjectNotFound):
+	case !errors.Is(err, jetstream.ErrObjectNotFound) && !errors.Is(err, errIncomplete):
 		return fmt.Errorf("object %s: %w", name, err)
 	}
 	if _, err := bucket.PutBytes(ctx, name, data); err != nil {
 		return fmt.Errorf("put object %s: %w", name, err)
 	}
+	if err := s.checkObject(ctx, bucket, name); err != nil {
+		return fmt.Errorf("put object %s: %w", name, err)
+	}
 	return nil
 }
+
+// errIncomplete says of an object that not all of its chunks are stored. Putting one sends the chunks and then the entry
+// that says it is there, without waiting between them: where the bucket is full, or the process dies, the entry may be
+// stored although a chunk was refused. Reading such an object would wait for the chunk until it times out.
+var errIncomplete = errors.New("object is not wholly stored")
+
+// checkObject returns nil if the object and all its chunks are stored.
+func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, name string) error {
+	for put := ""; ; {
+		info, err := bucket.GetInfo(ctx, name)
+		if err != nil {
+			return err
+		}
+		chunks, err := s.chunks(ctx, info.NUID)
+		if err != nil || chunks == uint64(info.Chunks) {
+			return err
+		}
+		if info.NUID == put { // and not just being replaced by another process with the same
+			return fmt.Errorf("%w: %d chunks of %d", errIncomplete, chunks, info.Chunks)
+		}
+		put = info.NUID
+	}
+}
+
+// chunks is how many chunks of an object are stored.
+func (s *Store) chunks(ctx context.Context, nuid string) (uint64, error) {
+	stream, err := s.js.Stream(ctx, "OBJ_"+schemas.BucketBlobs)
+	if err != nil {
+		return 0, err
+	}
+	subject := "$O." + schemas.BucketBlobs + ".C." + nuid
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	return info.State.Subjects[subject], nil
+}
+
+// object returns the bytes of an object. An error wraps errLost if it is not there, or not as it was put.
+func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
+	err = s.retry(ctx, func(ctx context.Context) error {
+		bucket, err := s.blobBucket(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.checkObject(ctx, bucket, name); err != nil {
+			return err
+		}
+		data, err = bucket.GetBytes(ctx, name)
+		return err
+	})
+	for _, lost := range []error{jetstream.ErrObjectNotFound, jetstream.ErrDigestMismatch, errIncomplete} {
+		if errors.Is(err, lost) {
+			return nil, fmt.Errorf("%w: %w", errLost, err)
+		}
+	}
+	return data, err
+}
+
+var errLost = errors.New("object lost")
 
 // fetchBlob returns the payload behind a ce-dataref, checked against its digest.
 func (s *Store) fetchBlob(ctx context.Context, ref string) ([]byte, error) {
@@ -54,17 +117,9 @@ func (s *Store) fetchBlob(ctx context.Context, ref string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: payload reference %q is not in %s", ErrDamaged, ref, blobScheme)
 	}
-	var data []byte
-	err := s.retry(ctx, func(ctx context.Context) error {
-		bucket, err := s.blobBucket(ctx)
-		if err != nil {
-			return err
-		}
-		data, err = bucket.GetBytes(ctx, name)
-		return err
-	})
+	data, err := s.object(ctx, name)
 	switch {
-	case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, jetstream.ErrDigestMismatch):
+	case errors.Is(err, errLost):
 		return nil, fmt.Errorf("%w: payload %s: %w", ErrDamaged, ref, err)
 	case err != nil:
 		return nil, fmt.Errorf("payload %s: %w", ref, err)

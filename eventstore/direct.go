@@ -32,7 +32,7 @@ func (s *Store) get(ctx context.Context, req getRequest) (rec record, found bool
 	return s.direct(ctx, s.directSubject(), body)
 }
 
-// last returns the last message on a literal subject. It keeps trying while the server cannot be reached.
+// last returns the last message on a literal subject, as whichever replica has it that answers. It keeps trying while the server cannot be reached.
 func (s *Store) last(ctx context.Context, subject string) (rec record, found bool, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
 		rec, found, err = s.direct(ctx, s.directSubject()+"."+subject, nil)
@@ -44,7 +44,7 @@ func (s *Store) last(ctx context.Context, subject string) (rec record, found boo
 // at returns the message with a stream sequence. It keeps trying while the server cannot be reached.
 func (s *Store) at(ctx context.Context, stream uint64) (rec record, found bool, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
-		rec, found, err = s.get(ctx, getRequest{Seq: stream})
+		rec, found, err = s.newest(ctx, getRequest{Seq: stream})
 		return err
 	})
 	return rec, found, err

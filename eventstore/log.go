@@ -41,6 +41,7 @@ type Log struct {
 	bytes   int      // size of the queue
 	token   uint64   // of the publish under way, 0 if none waits for its answer
 	sent    time.Time
+	proven  time.Time // when the newest event that was stored was sent: the session was ours then
 	timer   *time.Timer
 	stop    context.CancelFunc // ends the goroutine that finds out an outcome
 	err     error              // final

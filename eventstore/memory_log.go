@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -73,6 +74,17 @@ func (l *MemoryLog) hook(e schemas.Event, stored bool) error {
 func (l *MemoryLog) Flush(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.err
+}
+
+// Confirm is [Log.Confirm].
+func (l *MemoryLog) Confirm(context.Context, time.Time) error {
+	recs := l.m.records(l.session)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(recs); l.err == nil && n > 0 && recs[n-1].stream > l.head.stream {
+		l.err = &schemas.ConflictError{Session: l.session, Seq: l.head.seq + 1}
+	}
 	return l.err
 }
 

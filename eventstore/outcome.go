@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // OutcomeError says that nobody knows whether an event was stored: the server could not be reached for long enough.
@@ -34,7 +35,12 @@ func (l *Log) unknown(ent *entry, cause error) {
 		l.fail(fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, ent.seq, cause))
 		return
 	}
-	l.s.o.Logger.Warn("append without an answer, finding out", "session", l.session, "seq", ent.seq, "err", cause)
+	var refusal *jetstream.APIError
+	if errors.As(cause, &refusal) {
+		l.s.o.Logger.Warn("append refused, trying again: the stream may be full", "session", l.session, "seq", ent.seq, "err", cause)
+	} else {
+		l.s.o.Logger.Warn("append without an answer, finding out", "session", l.session, "seq", ent.seq, "err", cause)
+	}
 	l.work(func(ctx context.Context) { l.findOut(ctx, ent) })
 }
 
@@ -92,7 +98,7 @@ func (l *Log) headNow() position {
 // readBack returns the first message of the session after a place in the stream.
 func (l *Log) readBack(ctx context.Context, after uint64) (rec record, found bool, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
-		rec, found, err = l.s.get(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
+		rec, found, err = l.s.newest(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
 		return err
 	})
 	return rec, found, err

@@ -217,6 +217,41 @@ func TestBlobWhileDisconnected(t *testing.T) {
 	mustVerify(t, f.direct, "s1", 2)
 }
 
+// TestSnapshotEndsWithTheConnection loses the answer to one of the requests that store a snapshot, and then the connection.
+func TestSnapshotEndsWithTheConnection(t *testing.T) {
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour, OutcomeTimeout: time.Hour}) // they must not be waited for
+	l := open(t, f.store, "s1")
+	mustAppend(t, l, event("s1", 1, "a"))
+	saved := make(chan error, 1)
+	eventually(t, "an answer is lost", func() bool {
+		heard, lost := f.proxy.heard.Load(), f.proxy.lost.Load()
+		go func() { saved <- l.SaveSnapshot(ctxOf(t), 1, 1, []byte(`{}`)) }()
+		eventually(t, "the event has been read", func() bool { return f.proxy.heard.Load() > heard })
+		f.proxy.loseDown.Store(true)
+		for f.proxy.lost.Load() == lost {
+			select {
+			case err := <-saved: // it was faster
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.proxy.loseDown.Store(false)
+				return false
+			default:
+			}
+		}
+		return true
+	})
+	f.proxy.cut()
+	select {
+	case err := <-saved:
+		if !errors.Is(err, nats.ErrDisconnected) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits for an answer that went with the connection")
+	}
+}
+
 func TestOutcomeUnknown(t *testing.T) {
 	server := startServer(t, t.TempDir(), -1)
 	js := connect(t, server.ClientURL())

@@ -14,6 +14,7 @@ type proxy struct {
 	loseUp   atomic.Bool  // what the client says
 	loseDown atomic.Bool  // what the server says
 	lost     atomic.Int64 // bytes
+	heard    atomic.Int64 // bytes that clients were told
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -66,6 +67,8 @@ func (p *proxy) pipe(to, from net.Conn, lose *atomic.Bool) {
 			p.lost.Add(int64(n))
 		} else if _, err := to.Write(buf[:n]); err != nil {
 			return
+		} else if lose == &p.loseDown {
+			p.heard.Add(int64(n))
 		}
 		if err != nil {
 			return

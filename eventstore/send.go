@@ -83,7 +83,7 @@ func (l *Log) timedOut() {
 
 // stored takes an entry off the queue and begins with the next. mu is held.
 func (l *Log) stored(ent *entry, stream uint64) {
-	l.head = position{ent.seq, stream}
+	l.head, l.proven = position{ent.seq, stream}, l.sent
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	l.bytes -= ent.size
@@ -131,5 +131,6 @@ func (l *Log) fail(err error) {
 }
 
 func (l *Log) conflict(ent *entry, cause error) error {
+	l.s.replication.forget()
 	return &schemas.ConflictError{Session: l.session, Seq: ent.seq, Cause: cause}
 }

@@ -65,17 +65,10 @@ func (s *Store) loadSnapshot(ctx context.Context, session string, version int) (
 
 var errBadSnapshot = errors.New("snapshot not usable")
 
-func (s *Store) snapshotObject(ctx context.Context, name string) (data []byte, err error) {
-	err = s.retry(ctx, func(ctx context.Context) error {
-		bucket, err := s.blobBucket(ctx)
-		if err != nil {
-			return err
-		}
-		data, err = bucket.GetBytes(ctx, name)
-		return err
-	})
-	if errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrDigestMismatch) {
-		err = fmt.Errorf("%w: object %s: %w", errBadSnapshot, name, err)
+func (s *Store) snapshotObject(ctx context.Context, name string) ([]byte, error) {
+	data, err := s.object(ctx, name)
+	if errors.Is(err, errLost) {
+		err = fmt.Errorf("%w: %s: %w", errBadSnapshot, name, err)
 	}
 	return data, err
 }
@@ -128,7 +121,8 @@ func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint
 }
 
 // SaveSnapshot saves a state that is the fold of the events up to seq, under the fold's version, in place of the one
-// before. It waits until the event is stored. An error does no harm: reading takes longer.
+// before. It waits until the event is stored. An error does no harm: reading takes longer. A connection that is lost
+// meanwhile is an error at once.
 func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, l.s.o.OutcomeTimeout)
 	defer cancel()
@@ -153,20 +147,28 @@ func (l *Log) saveSnapshot(ctx context.Context, version int, seq uint64, state [
 	if err != nil {
 		return err
 	}
+	// Once only: whoever saves waits for it, and there will be another.
+	return l.s.attempt(ctx, func(ctx context.Context) error {
+		return l.s.putSnapshot(ctx, snapshotKey(l.session, version), value, object)
+	})
+}
+
+// putSnapshot stores a snapshot, after the part of it that is kept in the object store, if there is one.
+func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byte) error {
 	if object != nil {
-		bucket, err := l.s.blobBucket(ctx)
+		bucket, err := s.blobBucket(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := bucket.PutBytes(ctx, "snapshot."+snapshotKey(l.session, version), object); err != nil {
+		if _, err := bucket.PutBytes(ctx, "snapshot."+key, object); err != nil {
 			return err
 		}
 	}
-	bucket, err := l.s.snapshotBucket(ctx)
+	bucket, err := s.snapshotBucket(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = bucket.Put(ctx, snapshotKey(l.session, version), value)
+	_, err = bucket.Put(ctx, key, value)
 	return err
 }
 

@@ -68,6 +68,8 @@ type Store struct {
 	acks  *ackInbox
 	watch *connWatch
 
+	replication replication
+
 	bucketsMu sync.Mutex // guards the two handles below, made on first use
 	blobs     jetstream.ObjectStore
 	snapshots jetstream.KeyValue
@@ -98,14 +100,13 @@ func apiPrefix(o jetstream.JetStreamOptions) string {
 	return "$JS.API."
 }
 
-// Open opens the log of a session at its head. A session without events opens empty. It takes one direct get, which on a
-// replicated stream a replica may answer that is a moment behind: the first append is then refused as if another writer
-// had been there, and whoever opens again gets on.
+// Open opens the log of a session at its head. A session without events opens empty. It takes one get, which on a
+// replicated stream the leader answers: a replica may be behind.
 func (s *Store) Open(ctx context.Context, session string) (*Log, error) {
 	if err := schemas.CheckSession(session); err != nil {
 		return nil, fmt.Errorf("eventstore: open: %w", err)
 	}
-	rec, found, err := s.last(ctx, s.o.Subjects.Event(session))
+	rec, found, err := s.end(ctx, session)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: open session %s: %w", session, err)
 	}
@@ -118,6 +119,15 @@ func (s *Store) Open(ctx context.Context, session string) (*Log, error) {
 		l.start(position{seq: seq, stream: rec.stream}, rec.hash())
 	}
 	return l, nil
+}
+
+// end returns the last message of a session, not one that is behind what was acknowledged.
+func (s *Store) end(ctx context.Context, session string) (rec record, found bool, err error) {
+	err = s.retry(ctx, func(ctx context.Context) error {
+		rec, found, err = s.newest(ctx, getRequest{LastFor: s.o.Subjects.Event(session)})
+		return err
+	})
+	return rec, found, err
 }
 
 // position is where an event is: its sequence in the session and in the stream. Zero is before the first.

@@ -73,12 +73,12 @@ type storeSource struct{ *Store }
 
 func (s storeSource) all(ctx context.Context, session string) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
-		head, err := s.head(ctx, session)
+		head, _, err := s.end(ctx, session)
 		if err != nil {
 			yield(record{}, err)
 			return
 		}
-		s.records(ctx, s.o.Subjects.Event(session), 0, head)(yield)
+		s.records(ctx, s.o.Subjects.Event(session), 0, head.stream)(yield)
 	}
 }
 

@@ -162,6 +162,35 @@ func testConflict(t *testing.T, s Store) {
 	mustVerify(t, s, "s1", 3)
 }
 
+func testConfirm(t *testing.T, s Store) {
+	ctx := contextFor(t)
+	begun := time.Now()
+	a, b := mustOpen(t, s, "s1"), mustOpen(t, s, "s1")
+	if err := a.Confirm(ctx, time.Now()); err != nil {
+		t.Fatalf("confirm an empty log: %v", err)
+	}
+	mustAppend(t, a, simples("s1", 1, 3)...)
+	for _, since := range []time.Time{begun, time.Now()} {
+		if err := a.Confirm(ctx, since); err != nil {
+			t.Fatalf("confirm the writer's log: %v", err)
+		}
+	}
+	for seq := uint64(4); seq < 40; seq++ { // with events on their way
+		if err := errors.Join(a.Append(ctx, simple("s1", seq, "/a")), a.Confirm(ctx, time.Now())); err != nil {
+			t.Fatalf("append and confirm %d: %v", seq, err)
+		}
+	}
+	var conflict *schemas.ConflictError
+	if err := b.Confirm(ctx, time.Now()); !errors.As(err, &conflict) || conflict.Session != "s1" || conflict.Seq != 1 {
+		t.Fatalf("confirm the other's log: %v", err)
+	}
+	if err := b.Append(ctx, simple("s1", 1, "/b")); !errors.Is(err, schemas.ErrConflict) {
+		t.Errorf("append after the conflict: %v", err)
+	}
+	mustAppend(t, a, simple("s1", 40, "/a"))
+	mustVerify(t, s, "s1", 40)
+}
+
 func testReopen(t *testing.T, s Store) {
 	for i := uint64(1); i <= 5; i++ {
 		l := mustOpen(t, s, "s1")

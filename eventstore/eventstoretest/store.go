@@ -15,6 +15,7 @@ import (
 type Log interface {
 	Append(ctx context.Context, e schemas.Event) error
 	Flush(ctx context.Context) error
+	Confirm(ctx context.Context, since time.Time) error
 	Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error]
 	Snapshot(ctx context.Context, version int) (state []byte, seq uint64, err error)
 	SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error

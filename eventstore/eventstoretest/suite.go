@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"an event with a wrong sequence or session changes nothing", testWrongSequence},
 		{"an illegal session id is refused", testIllegalSession},
 		{"the second of two writers gets a conflict, for good", testConflict},
+		{"a log knows whether it is still the only writer", testConfirm},
 		{"a log opened again goes on", testReopen},
 		{"a closed log stores nothing", testClosed},
 		{"a reader may stop early, and is stopped by its context", testReadStops},

@@ -1,0 +1,82 @@
+package eventstore_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// What older versions have left behind, at whatever event, this one goes on with: every run comes to an end and the
+// log stays one.
+func TestGoldenLogsResume(t *testing.T) {
+	for _, g := range goldenLogs(t, "") {
+		t.Run(g.name(), func(t *testing.T) {
+			for n := range len(g.messages) + 1 {
+				g.resume(t, n)
+			}
+		})
+	}
+}
+
+// resume takes the session up after its first n events and sends it a prompt.
+func (g goldenLog) resume(t *testing.T, n int) {
+	t.Helper()
+	snapshot := g
+	if n < len(g.messages) {
+		snapshot.snapshot = nil // it is of an event that this log does not have
+	}
+	r := newGoldenRig(t, snapshot.restore(n), g.Session, nil)
+	r.now = r.now.AddDate(0, 1, 0)
+	r.deliver("golden-prompt", &schemas.Prompt{Input: schemas.Input{Text: "go on"}})
+	r.finish(n)
+	g.messages, g.snapshot = r.store.Dump(g.Session, loop.FoldVersion)
+	g.version = loop.FoldVersion
+	if report := g.verify(t, len(g.messages)); !report.OK() {
+		t.Errorf("resumed after %d events: %v", n, report.Bad)
+	}
+	runs, outcomes := 0, 0
+	for _, e := range g.events(t) {
+		switch d := e.Data.(type) {
+		case *schemas.AgentStart:
+			runs++
+		case *schemas.AgentEnd:
+			runs--
+		case *schemas.CommandApplied:
+			if d.CommandID == "golden-prompt" {
+				outcomes++
+			}
+		}
+	}
+	if runs != 0 || outcomes != 1 {
+		t.Errorf("resumed after %d events: %d runs without an end, and the prompt has %d outcomes", n, runs, outcomes)
+	}
+}
+
+// finish answers what the session waits for until it has nothing left to do.
+func (r *goldenRig) finish(n int) {
+	r.t.Helper()
+	for range 20 {
+		s := r.state()
+		if s.Idle() && len(s.Prompts) == 0 {
+			return
+		}
+		if s.Idle() || s.Run.Turn == nil {
+			break
+		}
+		i := slices.IndexFunc(s.Run.Turn.Calls, func(c loop.Call) bool { return c.End == nil && c.Key != "" })
+		if i < 0 {
+			break
+		}
+		if call := s.Run.Turn.Calls[i]; call.AwaitsApproval() {
+			r.deliver("golden-approve-"+string(call.Key), &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: call.Key}})
+		} else {
+			r.deliver("golden-result-"+string(call.Key), &schemas.ToolResponse{
+				Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Result: schemas.TextResult("late, but here"),
+			})
+		}
+	}
+	s := r.state()
+	r.t.Fatalf("resumed after %d events: at event %d it is not at its end; next would be %#v", n, s.Seq, loop.Next(s))
+}

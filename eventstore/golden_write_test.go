@@ -1,0 +1,239 @@
+package eventstore_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// goldenSession is a session that a golden log is made of.
+type goldenSession struct {
+	name, about string
+	options     func(*driver.HostOptions)
+	play        func(r *goldenRig)
+}
+
+// goldenSessions write, together, every type of event that a log may hold.
+var goldenSessions = []goldenSession{
+	{"tools", "parallel calls, one unknown and one with wrong arguments; a result that is an error; a snapshot", nil, playTools},
+	{"queues", "steering, follow-ups, an interrupt, everything that withdraws or refuses, and an abort", nil, playQueues},
+	{"retries", "attempts, a fallback and a budget", retrying, playRetries},
+	{"takeovers", "processes that die while the model streams and between the events of one command", nil, playTakeovers},
+	{"approvals", "calls that wait for somebody, hooks that decide, sequential execution", approving, playApprovals},
+	{"services", "a copy of another session that follows a profile, and services that are asked at every hook", serving, playServices},
+	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil, playAgent},
+}
+
+func playTools(r *goldenRig) {
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopToolUse, schemas.Thinking{Thinking: "Hm\n\u00e9\u2028", ThinkingSignature: "c2ln"}, schemas.Text{Text: "Looking."},
+			goldenCall("call_1", "read", `{ "path" : "<a>&b" }`), goldenCall("call_2", "read", `{"path":"b"}`),
+			goldenCall("call_3", "nowhere", `{}`), goldenCall("call_1", "read", `{"path":12345678901234567890}`))
+	}}
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "look <here> & \u2028 there", Images: []schemas.Image{{Data: "aGk=", MimeType: "image/png"}}}})
+	r.answer(schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "one"}}, Details: []byte(`{"lines":[1, 2]}`)}, false)
+	r.answer(schemas.ErrorResult("no such file"), true)
+	r.answer(schemas.TextResult("a name made of a number"), false)
+	r.deliver("set-1", &schemas.SetThinkingLevel{ThinkingLevel: schemas.ThinkingHigh})
+	r.deliver("p2", &schemas.Prompt{Input: schemas.Input{Text: "again"}})
+}
+
+func playQueues(r *goldenRig) {
+	r.script = []func(context.Context) *schemas.AssistantMessage{
+		func(context.Context) *schemas.AssistantMessage {
+			r.deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "left"}})
+			r.deliver("fu1", &schemas.FollowUp{Input: schemas.Input{Text: "and then"}})
+			r.deliver("p2", &schemas.Prompt{Input: schemas.Input{Text: "later"}})
+			r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: "never"}, WhenBusy: schemas.BusyReject})
+			r.deliver("fu2", &schemas.FollowUp{Input: schemas.Input{Text: "not at all"}})
+			r.deliver("ci1", &schemas.CancelInput{InputID: "fu2"})
+			r.deliver("ci2", &schemas.CancelInput{InputID: "nothing"})
+			return golden(schemas.StopStop, schemas.Text{Text: "right"})
+		},
+		func(context.Context) *schemas.AssistantMessage {
+			return golden(schemas.StopStop, schemas.Text{Text: "left, then"})
+		},
+		func(ctx context.Context) *schemas.AssistantMessage {
+			r.deliver("p4", &schemas.Prompt{Input: schemas.Input{Text: "now"}, WhenBusy: schemas.BusyInterrupt})
+			<-ctx.Done()
+			return golden(schemas.StopAborted)
+		},
+		func(ctx context.Context) *schemas.AssistantMessage {
+			r.deliver("st2", &schemas.Steer{Input: schemas.Input{Text: "gone"}})
+			r.deliver("cq1", &schemas.ClearQueue{})
+			r.deliver("a1", &schemas.Abort{Reason: "enough"})
+			<-ctx.Done()
+			return golden(schemas.StopAborted)
+		},
+	}
+	r.deliver("modes", &schemas.SetModes{SteeringMode: schemas.QueueAll})
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
+	r.deliver("a2", &schemas.Abort{})
+	r.deliver("go-on", &schemas.FollowUp{Input: schemas.Input{Text: "go on"}})
+	r.deliver("no", &schemas.Continue{})
+}
+
+func retrying(o *driver.HostOptions) {
+	o.Retryable = func(m *schemas.AssistantMessage) bool { return m.ErrorMessage == "overloaded" }
+	o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
+	o.Defaults.Fallbacks = []schemas.ModelRef{{Provider: "acme", ID: "m2"}}
+	o.Defaults.Limits = schemas.Limits{MaxTokens: 1000, WarnShare: 0.2}
+}
+
+func playRetries(r *goldenRig) {
+	fail := func(context.Context) *schemas.AssistantMessage {
+		m := golden(schemas.StopError)
+		m.ErrorMessage = "overloaded"
+		return m
+	}
+	fine := func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopStop, schemas.Text{Text: "at last"})
+	}
+	r.script = []func(context.Context) *schemas.AssistantMessage{fail, fine, fail, fail, fine}
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
+	r.deliver("p2", &schemas.Prompt{Input: schemas.Input{Text: "once more"}})
+}
+
+func playTakeovers(r *goldenRig) {
+	r.die(schemas.EventMessageEnd, "p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
+	r.die(schemas.EventCommandApplied, "set-1", &schemas.SetSystemPrompt{SystemPrompt: "Be slow."})
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopLength, goldenCall("call_1", "read", `{"path":"cut off"}`))
+	}}
+	r.die(schemas.EventTurnEnd, "p2", &schemas.Prompt{Input: schemas.Input{Text: "again"}})
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		r.fail(schemas.EventMessageEnd) // in the middle of the stream
+		return golden(schemas.StopStop, schemas.Text{Text: "nobody hears this"})
+	}}
+	r.die(schemas.EventError, "p3", &schemas.Prompt{Input: schemas.Input{Text: "and again"}})
+}
+
+func approving(o *driver.HostOptions) {
+	o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"bash"}}
+	o.Hooks.BeforeToolCall = func(_ context.Context, c driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
+		if c.ToolCall.ID == "call_1" {
+			return driver.BeforeToolCallResult{Block: true, Reason: "not this file", By: "policy"}, nil
+		}
+		return driver.BeforeToolCallResult{}, nil
+	}
+}
+
+func playApprovals(r *goldenRig) {
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopToolUse, goldenCall("call_1", "read", `{"path":"secret"}`),
+			goldenCall("call_2", "bash", `{"command":"ls"}`), goldenCall("call_3", "bash", `{"command":"rm -r /"}`))
+	}}
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
+	r.deliver("yes", &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{By: "ann", Reason: "harmless"}})
+	r.answer(schemas.TextResult("a file"), false)
+	r.deliver("no", &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{By: "bob"}})
+}
+
+// goldenServices answers at every hook.
+type goldenServices struct{}
+
+func (goldenServices) Ask(_ context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+	note := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "a note"}}, Timestamp: 2}}
+	a.By, a.Reason = "ann", "as agreed"
+	switch to.Hook {
+	case schemas.HookInput:
+		if a.Handled = req.CommandID == "faq"; !a.Handled {
+			a.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], note...)
+		}
+	case schemas.HookBeforeAgentStart:
+		prompt := "You are watched."
+		a.Messages, a.SystemPrompt = note, &prompt
+	case schemas.HookContext:
+		return a, errors.New("no service listens")
+	case schemas.HookMessageEnd:
+		a.Message = req.Message
+	case schemas.HookBeforeToolCall:
+		a.Args = []byte(`{"path":"<b>"}`)
+	case schemas.HookAfterToolCall:
+		content, wrong := schemas.Contents{schemas.Text{Text: "masked"}}, true
+		a.Content, a.IsError = &content, &wrong
+	}
+	return a, nil
+}
+
+func (goldenServices) Profile(context.Context, string) (schemas.Profile, error) {
+	return schemas.Profile{Tools: []string{"read"}, Budget: &schemas.ProfileBudget{MaxCost: 5, Per: schemas.PerDay}}, nil
+}
+
+func serving(o *driver.HostOptions) {
+	o.Services, o.Profiles = goldenServices{}, goldenServices{}
+	for _, hook := range schemas.HookNames() {
+		o.Defaults.Hooks = append(o.Defaults.Hooks, schemas.HookRef{Hook: hook, Service: "watch", TimeoutMs: 2000})
+	}
+}
+
+func playServices(r *goldenRig) {
+	session := r.session
+	r.session = "origin"
+	r.deliver("set-1", &schemas.SetSystemPrompt{SystemPrompt: "Be slow."})
+	r.deliver("p0", &schemas.Prompt{Input: schemas.Input{Text: "first"}})
+	r.session = session
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopToolUse, goldenCall("call_1", "read", `{"path":"a"}`))
+	}}
+	r.deliver("b1", &schemas.Branch{Session: "origin"})
+	r.deliver("sp1", &schemas.SetProfile{Profile: "reviewer"})
+	r.deliver("faq", &schemas.Prompt{Input: schemas.Input{Text: "how?"}})
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}, Channel: "ui-1"})
+	r.answer(schemas.TextResult("a secret"), false)
+}
+
+// playAgent writes with the in-memory agent, and by hand.
+func playAgent(r *goldenRig) {
+	log, err := r.store.Open(r.t.Context(), r.session)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	agent := driver.NewAgent(driver.AgentOptions{
+		Model: schemas.ModelRef{API: "golden", ID: "m1"}, Stream: (*goldenModel)(r), Log: log, Clock: (*goldenClock)(r),
+		Messages: schemas.Messages{
+			&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "before"}}, Timestamp: 1},
+			&schemas.CustomMessage{Role: "note", Raw: []byte(`{"role":"note","text":"kept"}`)},
+		},
+	})
+	if err := agent.Prompt(r.t.Context(), "go"); err != nil {
+		r.t.Fatal(err)
+	}
+	e := r.state().Envelope(&schemas.ErrorEvent{Code: "disk_full", Message: "no space is left", Recoverable: true})
+	e.Time, e.Source = (*goldenClock)(r).Now(), "/loopbus/agent"
+	if err := log.Append(r.t.Context(), e); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestGoldenLogsAreAdded writes, with -update, those golden logs that do not exist, and for all that do the hash of the
+// state by this version of the fold.
+func TestGoldenLogsAreAdded(t *testing.T) {
+	if !*update {
+		return
+	}
+	dir := filepath.Join("testdata", "golden", goldenVersion)
+	for _, s := range goldenSessions {
+		r := newGoldenRig(t, eventstore.NewMemory(), s.name, s.options)
+		s.play(r)
+		g := goldenLog{goldenHead: goldenHead{Session: s.name, About: s.about}, version: loop.FoldVersion}
+		g.messages, g.snapshot = r.store.Dump(s.name, loop.FoldVersion)
+		add(t, filepath.Join(dir, s.name+".ndjson"), g.encode(t))
+	}
+	for _, g := range goldenLogs(t, "") {
+		add(t, g.foldPath(), []byte(g.fold(t)+"\n"))
+	}
+	for _, d := range goldenDamages {
+		g := readGolden(t, filepath.Join(dir, "tools.ndjson"))
+		d.hurt(&g)
+		g.About = d.about
+		g.Fault = g.verify(t, len(g.messages)).Bad.Error()
+		add(t, filepath.Join(dir, "damaged", d.name+".ndjson"), g.encode(t))
+	}
+}

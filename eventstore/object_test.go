@@ -1,0 +1,63 @@
+package eventstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// halve takes the first chunk of every object away, which is what an object store leaves that was full, or whose writer died.
+func halve(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "OBJ_"+schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("$O."+schemas.BucketBlobs+".C.>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for subject := range info.State.Subjects {
+		if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(subject), jetstream.WithPurgeKeep(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func bigEvent(session string, seq uint64) schemas.Event {
+	e := event(session, seq, "/loopbus/runner/test")
+	e.Data = &schemas.ErrorEvent{Code: "big", Message: strings.Repeat("0123456789", 40<<10), Recoverable: true}
+	return e
+}
+
+// An object of which only a part is there is no payload that is there already: it is put again.
+func TestHalfAnObjectIsPutAgain(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{})
+	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
+	halve(t, js)
+	mustAppend(t, open(t, s, "s2"), bigEvent("s2", 1)) // the same payload
+	for _, session := range []string{"s1", "s2"} {
+		if report, err := s.Verify(t.Context(), session, eventstore.VerifyOptions{}); err != nil || !report.OK() || report.Blobs != 1 {
+			t.Errorf("session %s: %+v, %v", session, report, err)
+		}
+	}
+}
+
+// Reading half an object does not wait for the other half.
+func TestHalfAnObjectIsDamage(t *testing.T) {
+	s, js := newJetStream(t, eventstore.Options{})
+	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
+	halve(t, js)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	report, err := s.Verify(ctx, "s1", eventstore.VerifyOptions{})
+	if err != nil || report.OK() || report.Bad.Seq != 1 || !strings.Contains(report.Bad.Error(), "1 chunks of 4") {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
