@@ -51,7 +51,19 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.clear(d.Queue)
 	case *schemas.CancelInput:
 		return a.cancel(d.InputID)
+	case *schemas.Branch:
+		return a.branch(d)
+	case *schemas.Approve:
+		return a.answer(true, d.ApprovalAnswer)
+	case *schemas.Deny:
+		return a.answer(false, d.ApprovalAnswer)
 	case *schemas.Timer:
+		switch {
+		case d.Name == schemas.TimerRetry:
+			return nil // being awake is all it is for
+		case d.Name == schemas.TimerApproval+"_"+d.Call:
+			return a.expired(d)
+		}
 		if s.Run == nil || s.Run.ID != d.RunID || s.Run.Abort != nil {
 			return nil
 		}

@@ -24,13 +24,22 @@ func (s *State) Apply(e schemas.Event) error {
 	case *schemas.CommandRejected:
 		s.taken(d.CommandID)
 	case *schemas.CommandSuperseded:
+		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
 	case *schemas.CommandWithdrawn:
+		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
+	case *schemas.ApprovalResolved:
+		s.paid(d.EventType(), string(d.Call))
+		s.approvalResolved(d)
 	case *schemas.QueueUpdate:
 		s.takeInputs(d.Taken)
 	case *schemas.TranscriptReplaced:
 		s.replaceTranscript(d)
+	case *schemas.SessionBranched:
+		s.branch(d)
+	case *schemas.HookDecision:
+		s.hookDecision(d)
 	case *schemas.AgentStart:
 		s.startRun(e, d)
 	default:
@@ -52,10 +61,16 @@ func (s *State) taken(id string) {
 }
 
 func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
-	s.taken(d.CommandID)
 	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))
+	if err == nil {
+		s.owe(d, data)
+	}
+	s.taken(d.CommandID)
 	if err != nil {
 		return // a kind of a newer version: its outcome is in the log, its effect is not ours to know
+	}
+	if p, ok := data.(*schemas.Prompt); ok && p.Channel != "" {
+		s.Settings.Channel = p.Channel
 	}
 	if in, ok := asInput(e, d, data); ok {
 		s.enqueue(d.Queue, in)
@@ -121,12 +136,19 @@ func (t *Settings) apply(data schemas.CommandData) {
 	switch c := data.(type) {
 	case *schemas.SetModel:
 		t.Model = &c.Model
+		if c.Fallbacks != nil {
+			t.Fallbacks = c.Fallbacks
+		}
 	case *schemas.SetThinkingLevel:
 		t.ThinkingLevel = c.ThinkingLevel
 	case *schemas.SetSystemPrompt:
 		t.SystemPrompt = &c.SystemPrompt
 	case *schemas.SetTools:
 		t.ToolsSet, t.Tools = true, c.Tools
+	case *schemas.SetWorkspace:
+		t.Workspace = &c.Workspace
+	case *schemas.SetProfile:
+		t.Profile = c.Profile
 	case *schemas.SetModes:
 		t.SteeringMode = orElse(c.SteeringMode, t.SteeringMode)
 		t.FollowUpMode = orElse(c.FollowUpMode, t.FollowUpMode)
@@ -143,6 +165,7 @@ func orElse[T ~string](v, other T) T {
 
 func (s *State) commandApplied(d *schemas.CommandApplied) {
 	s.taken(d.CommandID)
+	s.paid(d.EventType(), d.CommandID)
 	if r := s.Run; r != nil && len(r.Inject) > 0 && r.Inject[0].CommandID == d.CommandID {
 		r.Inject, r.Injected = r.Inject[1:], nil
 	}
@@ -197,7 +220,7 @@ func (s *State) startRun(e schemas.Event, d *schemas.AgentStart) {
 	s.ErrorMessage = ""
 	s.Runs++
 	s.Run = &Run{ID: e.RunID, Command: e.CorrelationID, TraceParent: e.TraceParent, StartedAt: e.Time,
-		SkipSteering: d.SkipSteering}
+		SkipSteering: d.SkipSteering, Unready: d.ErrorMessage}
 	s.takeInputs(d.Inputs)
 	s.Run.Polled = false
 }

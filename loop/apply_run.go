@@ -12,7 +12,18 @@ func (s *State) applyToRun(r *Run, e schemas.Event) {
 	case *schemas.TurnStart:
 		if r.Turn == nil {
 			r.Turn, r.Last = &Turn{ID: e.TurnID}, nil
+			if r.Retrying != nil {
+				r.Retrying.Waiting = false
+			}
 		}
+	case *schemas.AutoRetryStart:
+		s.retryStart(r, e.Time, d)
+	case *schemas.AutoRetryEnd:
+		s.retryEnd(r, d)
+	case *schemas.ModelFallback:
+		s.fallBack(r, d)
+	case *schemas.BudgetWarning:
+		r.warn(d.Scope)
 	case *schemas.AgentEnd:
 		s.Run, s.LastEnd = nil, d
 	default:
@@ -33,10 +44,8 @@ func (s *State) applyToTurn(r *Run, e schemas.Event) {
 		if c := t.unstarted(d.ToolCallID); c != nil {
 			c.Key, c.StartSeq, c.StartedAt = schemas.NewCallKey(e.Seq), e.Seq, e.Time
 		}
-	case *schemas.HookDecision:
-		if c := s.Call(d.Call); c != nil {
-			c.Decision = d
-		}
+	case *schemas.ApprovalRequested:
+		s.approvalRequested(e.Time, d)
 	case *schemas.ToolExecutionEnd:
 		if c := s.Call(d.Call); c != nil && c.End == nil { // the first result is the result
 			c.End, c.EndedAt = d, e.Time
@@ -137,7 +146,7 @@ func (s *State) messageEnd(r *Run, d *schemas.MessageEnd) {
 
 func (s *State) reply(r *Run, d *schemas.MessageEnd, reply *schemas.AssistantMessage) {
 	t := r.Turn
-	t.Reply, t.ReplyID, t.Reason, t.Calls = reply, d.MessageID, d.TerminationReason, nil
+	t.Reply, t.ReplyID, t.Reason, t.Retryable, t.Calls = reply, d.MessageID, d.TerminationReason, d.Retryable, nil
 	s.record(r, d.MessageID, reply)
 	if d.Failure {
 		r.Failure = d.MessageID
@@ -163,7 +172,7 @@ func (s *State) record(r *Run, id string, m schemas.Message) {
 func (s *State) turnEnd(r *Run, t *Turn) {
 	out := &Outcome{
 		Failed: t.Reply.Failed(), Aborted: t.Reply.StopReason == schemas.StopAborted,
-		Reason: t.Reason, Error: t.Reply.ErrorMessage,
+		Reason: t.Reason, Error: t.Reply.ErrorMessage, Retryable: t.Retryable, ReplyID: t.ReplyID,
 	}
 	if n := len(t.Calls); n > 0 {
 		out.Terminated = true

@@ -4,7 +4,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools] or [Rest].
+// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry] or [Rest].
 type Step interface{ step() }
 
 // Emit: append this event. CausationID is the command it goes back to, empty where the run's command is. The times and
@@ -21,8 +21,13 @@ type StartRun struct {
 }
 
 // CallModel: stream a reply to [State.Transcript]. Aborted says that the run is to end: no model is called, the reply is
-// an aborted one.
-type CallModel struct{ Aborted bool }
+// an aborted one. Refused says why no model may be called: the reply is a failed one that ends the run for that reason. Unready
+// says why none can be called: the run fails with that.
+type CallModel struct {
+	Aborted bool
+	Refused schemas.TerminationReason
+	Unready string
+}
 
 // RunTools: take up these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
 // begun), prepare it, and append tool_execution_end at once if it cannot be executed. Only then dispatch the others,
@@ -46,6 +51,8 @@ func (Rest) step()      {}
 func Next(s *State) Step {
 	r := s.Run
 	switch {
+	case len(s.Owed) > 0:
+		return s.Owed[0].step()
 	case r == nil:
 		return nextIdle(s)
 	case r.Turn != nil && r.Turn.Reply != nil && r.Turn.Reply.Failed():
@@ -58,6 +65,8 @@ func Next(s *State) Step {
 		return nextInjection(s, r)
 	case r.Turn.Reply == nil:
 		return nextReply(s, r)
+	case r.Retrying != nil:
+		return Emit{Data: &schemas.AutoRetryEnd{Success: true, Attempt: r.Retrying.Attempt}}
 	}
 	return nextToolStep(s, r)
 }
@@ -107,6 +116,12 @@ func nextBetweenTurns(s *State, r *Run) Step {
 	if last == nil {
 		return turnStart
 	}
+	if w := budgetWarning(s, r); w != nil {
+		return Emit{Data: w}
+	}
+	if step := nextAfterFailure(s, r, last); step != nil {
+		return step
+	}
 	if reason, over := ended(s, r, last); over {
 		return end(r, last, reason)
 	}
@@ -128,7 +143,6 @@ func nextBetweenTurns(s *State, r *Run) Step {
 // ended reports whether the run is over whatever is queued: queued inputs stay where they are (behaviour A1.5). What
 // has been taken out of a queue is carried out first.
 func ended(s *State, r *Run, last *Outcome) (schemas.TerminationReason, bool) {
-	limits := s.Config.Limits
 	switch {
 	case last.Failed && last.Reason != "":
 		return last.Reason, true
@@ -140,16 +154,17 @@ func ended(s *State, r *Run, last *Outcome) (schemas.TerminationReason, bool) {
 		return schemas.EndError, true
 	case len(r.Inject) > 0 || !last.Continue && len(s.Steering) == 0 && len(s.FollowUp) == 0:
 		return "", false
-	case limits.MaxTurns > 0 && r.Turns >= limits.MaxTurns:
+	case overTurns(s, r):
 		return schemas.EndMaxTurns, true
-	case overBudget(limits, r.Usage):
+	case overBudget(s, r):
 		return schemas.EndBudget, true
 	}
 	return "", false
 }
 
-func overBudget(l schemas.Limits, u schemas.Usage) bool {
-	return l.MaxTokens > 0 && u.TotalTokens >= l.MaxTokens || l.MaxCost > 0 && u.Cost.Total >= l.MaxCost
+func overTurns(s *State, r *Run) bool {
+	most := s.Config.Limits.MaxTurns
+	return most > 0 && r.Turns >= most
 }
 
 func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
@@ -185,6 +200,9 @@ func AtSteeringPoll(s *State) bool {
 		return r.Turns == 0 && r.Turn.Reply == nil && !r.Polled && !r.SkipSteering
 	}
 	if r.Last == nil {
+		return false
+	}
+	if r.Last.Failed {
 		return false
 	}
 	_, over := ended(s, r, r.Last)
@@ -235,8 +253,17 @@ func nextReply(s *State, r *Run) Step {
 	if r.Abort != nil {
 		return CallModel{Aborted: true}
 	}
+	if r.Unready != "" {
+		return CallModel{Unready: r.Unready}
+	}
 	if AtSteeringPoll(s) && len(s.Steering) > 0 {
 		return poll(s, take(s.Steering, s.Settings.SteeringMode))
+	}
+	if overBudget(s, r) {
+		return CallModel{Refused: schemas.EndBudget}
+	}
+	if w := budgetWarning(s, r); w != nil {
+		return Emit{Data: w}
 	}
 	return CallModel{}
 }

@@ -29,11 +29,14 @@ type State struct {
 	ErrorMessage string            `json:"errorMessage,omitempty"`
 	Usage        schemas.Usage     `json:"usage,omitzero"`
 	Taken        map[string]bool   `json:"taken,omitempty"` // ids of the commands the log knows
+	Owed         []Owed            `json:"owed,omitempty"`  // by commands that were accepted, in order
+	Origin       *Origin           `json:"origin,omitempty"`
 }
 
 // Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
 type Settings struct {
 	Model         *schemas.ModelRef     `json:"model,omitempty"`
+	Fallbacks     []schemas.ModelRef    `json:"fallbacks,omitzero"` // nil leaves the choice to the runner
 	ThinkingLevel schemas.ThinkingLevel `json:"thinkingLevel,omitempty"`
 	SystemPrompt  *string               `json:"systemPrompt,omitempty"`
 	ToolsSet      bool                  `json:"toolsSet,omitempty"`
@@ -41,6 +44,9 @@ type Settings struct {
 	SteeringMode  schemas.QueueMode     `json:"steeringMode,omitempty"`
 	FollowUpMode  schemas.QueueMode     `json:"followUpMode,omitempty"`
 	ToolExecution schemas.ExecutionMode `json:"toolExecution,omitempty"`
+	Profile       string                `json:"profile,omitempty"`
+	Channel       string                `json:"channel,omitempty"` // the client the session belongs to
+	Workspace     *string               `json:"workspace,omitempty"`
 }
 
 // Entry is a message of the transcript and its id.
@@ -56,6 +62,9 @@ type Input struct {
 	Messages  schemas.Messages    `json:"messages,omitempty"`
 
 	TraceParent string `json:"traceparent,omitempty"`
+
+	Screened bool                  `json:"screened,omitempty"` // the hook input has been asked
+	Begin    *schemas.HookDecision `json:"begin,omitempty"`    // what before_agent_start decided about the run it begins
 }
 
 // Run is the run under way.
@@ -65,6 +74,7 @@ type Run struct {
 	TraceParent  string        `json:"traceparent,omitempty"`
 	StartedAt    time.Time     `json:"startedAt"`
 	SkipSteering bool          `json:"skipSteering,omitempty"`
+	Unready      string        `json:"unready,omitempty"`  // why no model can be called
 	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll has taken something
 	Inject       []Input       `json:"inject,omitempty"`   // taken from a queue, not yet in the transcript
 	Injected     []string      `json:"injected,omitempty"` // ids of the messages of Inject[0] that are
@@ -76,8 +86,12 @@ type Run struct {
 	New          []string      `json:"new,omitempty"` // ids of the messages the run added
 	Failure      string        `json:"failure,omitempty"`
 	Usage        schemas.Usage `json:"usage,omitzero"`
-	Context      []Entry       `json:"context,omitempty"` // the run's own transcript, once State.Messages was replaced
+	Retrying     *Retrying     `json:"retrying,omitempty"`
+	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been taken
+	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
+
+	Warned map[schemas.BudgetScope]bool `json:"warned,omitempty"`
 }
 
 // Turn is the turn under way.
@@ -87,6 +101,7 @@ type Turn struct {
 	ReplyID   string                    `json:"replyId,omitempty"`
 	Reply     *schemas.AssistantMessage `json:"reply,omitempty"`
 	Reason    schemas.TerminationReason `json:"reason,omitempty"` // what cut the reply off
+	Retryable bool                      `json:"retryable,omitempty"`
 	Calls     []Call                    `json:"calls,omitempty"`
 }
 
@@ -97,6 +112,7 @@ type Call struct {
 	StartSeq  uint64                    `json:"startSeq,omitempty"`
 	StartedAt time.Time                 `json:"startedAt,omitzero"`
 	Decision  *schemas.HookDecision     `json:"decision,omitempty"`
+	Approval  *Approval                 `json:"approval,omitempty"`
 	End       *schemas.ToolExecutionEnd `json:"end,omitempty"`
 	EndedAt   time.Time                 `json:"endedAt,omitzero"`
 	MessageID string                    `json:"messageId,omitempty"` // of its result, once that is in the transcript
@@ -110,6 +126,8 @@ type Outcome struct {
 	Continue   bool                      `json:"continue,omitempty"`   // tool results wait for the model
 	Terminated bool                      `json:"terminated,omitempty"` // every result asked to end
 	Error      string                    `json:"error,omitempty"`
+	Retryable  bool                      `json:"retryable,omitempty"`
+	ReplyID    string                    `json:"replyId,omitempty"`
 }
 
 // Abort is a request to end the run.

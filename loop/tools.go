@@ -52,6 +52,28 @@ func Sequential(s *State) bool {
 	return false
 }
 
+// Held reports, by the index of the call, which calls of the turn under way have to wait before they are handed over, so that
+// no more than window calls of one tool are with its workers at once; a window of zero or less holds none. It holds the last
+// of them, so that a call which is not held is not held later either, unless one before it had to wait for approval.
+func Held(s *State, window int) []bool {
+	if s.Run == nil || s.Run.Turn == nil {
+		return nil
+	}
+	held, out := make([]bool, len(s.Run.Turn.Calls)), map[string]int{}
+	if window <= 0 {
+		return held
+	}
+	for i := range s.Run.Turn.Calls {
+		c := &s.Run.Turn.Calls[i]
+		if c.End != nil || c.AwaitsApproval() {
+			continue
+		}
+		out[c.ToolCall.Name]++
+		held[i] = out[c.ToolCall.Name] > window
+	}
+	return held
+}
+
 // Definition returns the definition that the run started with of a tool, or nil.
 func Definition(s *State, name string) *schemas.ToolDefinition {
 	for i := range s.Config.Tools {
@@ -63,13 +85,13 @@ func Definition(s *State, name string) *schemas.ToolDefinition {
 }
 
 // Refusal returns the error text with which a call is answered without being looked at, or "": the reply was cut off
-// (behaviour A1.7), or the run is being aborted and the call has not begun (behaviour A1.16).
+// (behaviour A1.7), or the run is being aborted and the call has not begun, or only waits for approval (behaviour A1.16).
 func Refusal(s *State, c Call) string {
 	switch {
 	case s.Run.Turn.Reply.StopReason == schemas.StopLength:
 		return fmt.Sprintf("Tool call %q was not executed: the response hit the output token limit, so its arguments "+
 			"may be truncated. Re-issue the tool call with complete arguments.", c.ToolCall.Name)
-	case s.Run.Abort != nil && c.Key == "":
+	case s.Run.Abort != nil && (c.Key == "" || c.AwaitsApproval()):
 		return TextAborted
 	}
 	return ""

@@ -1,0 +1,117 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Retry: wait until NotBefore and then begin the next turn, by appending Then. Nothing else is to be done until then.
+type Retry struct {
+	NotBefore time.Time
+	Then      schemas.EventData
+}
+
+func (Retry) step() {}
+
+// TextRetryCancelled is the final error of a retry that an abort cut short (behaviour A8.4).
+const TextRetryCancelled = "Retry cancelled"
+
+// Retrying is what a run knows of its attempts to get a good reply.
+type Retrying struct {
+	Attempt   int       `json:"attempt"`
+	NotBefore time.Time `json:"notBefore"`
+	Waiting   bool      `json:"waiting,omitempty"` // for NotBefore
+}
+
+// nextAfterFailure is what follows a turn whose reply failed, nil where the run ends with it: ask again, then the next
+// model of the list (behaviour A8).
+func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
+	if !last.Failed || r.Failure != "" {
+		return nil
+	}
+	policy, final := s.Config.Retry, last.Error
+	switch {
+	case last.Aborted || r.Abort != nil:
+		final = TextRetryCancelled
+	case last.Reason == schemas.EndBudget || overTurns(s, r):
+	case r.Retrying != nil && r.Retrying.Waiting:
+		return Retry{NotBefore: r.Retrying.NotBefore, Then: &schemas.TurnStart{TurnIndex: r.Turns}}
+	case last.Retryable && r.attempts() < policy.MaxRetries:
+		n := r.attempts() + 1
+		return Emit{Data: &schemas.AutoRetryStart{
+			Attempt: n, MaxAttempts: policy.MaxRetries, DelayMs: policy.DelayMs(n), ErrorMessage: last.Error,
+			MessageID: last.ReplyID,
+		}}
+	case r.Retrying == nil && r.Fallbacks < len(s.Config.Fallbacks):
+		return Emit{Data: &schemas.ModelFallback{
+			From: s.Config.Model, To: s.Config.Fallbacks[r.Fallbacks], ErrorMessage: last.Error, MessageID: last.ReplyID,
+		}}
+	}
+	if r.Retrying != nil {
+		return Emit{Data: &schemas.AutoRetryEnd{Attempt: r.Retrying.Attempt, FinalError: final}}
+	}
+	return nil
+}
+
+// Attempt returns the number of the retry that the next model call is, 0 where it is none.
+func Attempt(s *State) int {
+	if s.Run == nil {
+		return 0
+	}
+	return s.Run.attempts()
+}
+
+func (r *Run) attempts() int {
+	if r.Retrying == nil {
+		return 0
+	}
+	return r.Retrying.Attempt
+}
+
+// retryStart takes the failed reply out of the transcript; the run's usage keeps it.
+func (s *State) retryStart(r *Run, e time.Time, d *schemas.AutoRetryStart) {
+	s.forget(r, d.MessageID)
+	r.Retrying = &Retrying{
+		Attempt: d.Attempt, NotBefore: e.Add(time.Duration(d.DelayMs) * time.Millisecond), Waiting: true,
+	}
+}
+
+// retryEnd marks a failed turn as one that is not to be tried again.
+func (s *State) retryEnd(r *Run, d *schemas.AutoRetryEnd) {
+	r.Retrying = nil
+	if d.Success {
+		s.ErrorMessage = ""
+	} else if r.Last != nil {
+		r.Last.Retryable = false
+	}
+}
+
+// fallBack has the run go on with another model, as after a turn that has to be followed by another.
+func (s *State) fallBack(r *Run, d *schemas.ModelFallback) {
+	s.forget(r, d.MessageID)
+	s.Config.Model = d.To
+	r.Fallbacks++
+	r.Last = &Outcome{Continue: true}
+}
+
+// forget takes a message out of the transcript.
+func (s *State) forget(r *Run, id string) {
+	s.Messages = without(s.Messages, id)
+	r.Context = without(r.Context, id)
+	for i, added := range r.New {
+		if added == id {
+			r.New = append(r.New[:i:i], r.New[i+1:]...)
+			break
+		}
+	}
+}
+
+func without(entries []Entry, id string) []Entry {
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].ID == id {
+			return append(entries[:i:i], entries[i+1:]...)
+		}
+	}
+	return entries
+}
