@@ -10,17 +10,22 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// flight is a call this process has handed over.
+// flight is a call this process has taken up.
 type flight struct {
 	args      json.RawMessage
+	waiting   bool // for approval: it has not been handed over
+	held      bool // until there is room among the tool's calls ([loop.Held]): it has not been handed over
 	cancelled bool
 	span      Span
 }
 
 // unready reports whether a call of the step still has to be taken up by this process. The caller holds the lock.
 func (d *Driver) unready(step loop.RunTools) bool {
+	held := loop.Held(d.state, d.o.CallsInQueue)
 	for _, i := range step.Calls {
-		if d.flights[d.state.Run.Turn.Calls[i].Key] == nil {
+		call := &d.state.Run.Turn.Calls[i]
+		f := d.flights[call.Key]
+		if f == nil || f.waiting && (step.Aborted || !call.AwaitsApproval()) || f.held && (step.Aborted || !held[i]) {
 			return true
 		}
 	}
@@ -31,10 +36,15 @@ func (d *Driver) unready(step loop.RunTools) bool {
 // running tools have their grace. The caller holds the lock.
 func (d *Driver) mustWait(step loop.RunTools) bool { return d.o.LocalTools || step.Aborted }
 
-// runTools takes up the calls of a step: all are prepared before any is dispatched (behaviour A4.7).
+// runTools takes up the calls of a step: all are prepared before any is dispatched (behaviour A4.7). Those for which there
+// is no room yet are held back.
 func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	var ready []schemas.ToolRequest
+	held := d.held()
 	for _, i := range step.Calls {
+		if !step.Aborted && held[i] && d.isHeld(i) {
+			continue
+		}
 		req, err := d.takeUp(ctx, i, step.Aborted)
 		if err != nil {
 			return err
@@ -43,7 +53,7 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 			ready = append(ready, *req)
 		}
 	}
-	if len(ready) > 0 {
+	if ready = d.hold(ready); len(ready) > 0 {
 		return d.dispatch(ctx, ready)
 	}
 	d.mu.Lock()
@@ -68,10 +78,13 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 // executed. A call that an earlier process began is not handed over once the run is to end: it is only waited for.
 func (d *Driver) takeUp(ctx context.Context, i int, aborted bool) (*schemas.ToolRequest, error) {
 	call, refusal, ok := d.call(i)
-	if !ok || d.flights[call.Key] != nil && call.Key != "" {
+	if !ok || call.Key != "" && d.out(call, aborted) {
 		return nil, nil
 	}
-	if aborted && call.Key != "" {
+	if f := d.flights[call.Key]; f != nil && f.held {
+		return d.release(ctx, call, f, aborted)
+	}
+	if aborted && call.Key != "" && refusal == "" {
 		d.flights[call.Key] = new(flight)
 		return nil, nil
 	}
@@ -95,11 +108,31 @@ func (d *Driver) takeUp(ctx context.Context, i int, aborted bool) (*schemas.Tool
 	if err != nil {
 		return nil, err
 	}
-	if refusal != "" {
+	waits := false
+	if refusal == "" {
+		waits, refusal, err = d.approve(ctx, i, args)
+	}
+	switch {
+	case waits || err != nil:
+		return nil, err
+	case refusal != "":
 		return nil, d.refuse(ctx, call, refusal)
 	}
 	d.flights[call.Key] = &flight{args: args}
 	return d.toolRequest(call, args), nil
+}
+
+// out reports whether nothing is to be done for a call that has begun: it was handed over, or still waits for approval.
+func (d *Driver) out(call loop.Call, aborted bool) bool {
+	f := d.flights[call.Key]
+	if f == nil || f.held {
+		return false
+	}
+	if f.waiting && (aborted || !call.AwaitsApproval()) {
+		delete(d.flights, call.Key)
+		return false
+	}
+	return true
 }
 
 // call returns a copy of a call of the turn, and the text it is to be refused with.
@@ -122,7 +155,8 @@ func (d *Driver) toolRequest(call loop.Call, args json.RawMessage) *schemas.Tool
 	d.View(func(s *loop.State) {
 		req.RunID, req.TurnID, req.TraceParent = s.Run.ID, s.Run.Turn.ID, d.traceParent()
 		if def := loop.Definition(s, req.ToolName); def != nil {
-			req.Effect, req.TimeoutMs = def.Effect, def.TimeoutMs
+			req.Effect, req.TimeoutMs = def.EffectClass(), def.TimeoutMs
+			req.Version, req.Workspace = def.Version, def.Workspace
 		}
 	})
 	return req
@@ -141,6 +175,9 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 		return &LostError{Session: d.session, Seq: ready[0].StartSeq, Err: err}
 	}
 	for _, req := range ready {
+		if err := d.ensureOurs(ctx); err != nil {
+			return err
+		}
 		span := d.o.Tracer.Start(ctx, "tool call", req.TraceParent, map[string]string{"tool": req.ToolName})
 		req.TraceParent = span.TraceParent()
 		d.flights[req.Call].span = span
@@ -185,10 +222,23 @@ func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 	}
 	for _, i := range step.Calls {
 		if call, _, ok := d.call(i); ok {
+			d.withdraw(ctx, call.Key)
 			if err := d.refuse(ctx, call, loop.TextAborted); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// withdraw takes back a call that is about to be answered for. A worker that comes only now has never heard that the call was
+// cancelled. A call that cannot be taken back does not keep the run from its end.
+func (d *Driver) withdraw(ctx context.Context, call schemas.CallKey) {
+	tools, ok := d.o.Tools.(Withdrawer)
+	if !ok {
+		return
+	}
+	if err := tools.Withdraw(ctx, d.session, call); err != nil {
+		d.o.Logger.Warn("tool call not withdrawn", "session", d.session, "call", call, "err", err)
+	}
 }

@@ -8,8 +8,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// timerTimeout bounds the requests that set and take back a timer.
-const timerTimeout = 5 * time.Second
+const (
+	// timerTimeout bounds the request that sets a timer which is waited for.
+	timerTimeout = 5 * time.Second
+	// deadlineTimeout bounds those that nobody waits for. A cluster needs up to ten seconds to elect a leader.
+	deadlineTimeout = 15 * time.Second
+)
 
 // deadline is a run's wall clock. It is a message in the session's own inbox, so it survives every process. Setting it
 // and taking it back is done beside the run, which waits for neither: a timer that could not be set is logged, because
@@ -59,7 +63,7 @@ func (l *deadline) next(request func(ctx context.Context)) {
 		if before != nil {
 			<-before
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), timerTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), deadlineTimeout)
 		defer cancel()
 		request(ctx)
 	}()

@@ -28,8 +28,14 @@ type Options struct {
 	Logger *slog.Logger // nil: discarded
 	Source string       // CloudEvents source of the events
 
-	// Configure resolves what a run is driven with from the session's settings. It is called once per run.
+	// Configure resolves what a run is driven with from the session's settings. It is called before each
+	// run, and again if a command has come in meanwhile.
 	Configure func(ctx context.Context, s *loop.State) (schemas.RunConfig, error)
+	// Services are asked what the run's hooks name. InputHooks names whom to ask about an input that waits, for sessions
+	// without a run too; nil asks nobody.
+	Services   Services
+	Budgets    Budgets // nil counts nothing
+	InputHooks func(ctx context.Context, s *loop.State) []schemas.HookRef
 	// PrepareArguments reshapes a call's raw arguments before they are validated; nil leaves them.
 	PrepareArguments func(tool string, raw []byte) ([]byte, error)
 	// OnEvent is told of every event once it is in the state, in order. It must not block.
@@ -37,10 +43,16 @@ type Options struct {
 	// Listen is told of the agent's events in their full shape and awaited; an error fails the run.
 	Listen Listener
 
+	// Retryable says whether asking again may help after this failed reply; nil never does.
+	Retryable func(reply *schemas.AssistantMessage) bool
+
 	APIKey      string        // where GetAPIKey gives none
 	SessionID   func() string // sent to the model; nil: the session's id
 	IdleTimeout time.Duration // without a semantic event from the model; 0 is off
 	AbortGrace  time.Duration // that running tools get to stop; 0 waits for ever
+	// CallsInQueue is how many calls of one tool are handed over at once ([loop.Held]); 0 is no limit. The others follow as
+	// results come.
+	CallsInQueue int
 	// LocalTools says that Tools executes in this process and answers through Deliver: the driver waits for the results
 	// instead of resting.
 	LocalTools bool
@@ -59,12 +71,14 @@ type Driver struct {
 	loaded   uint64 // sequence the state was loaded at: calls started up to there may have been dispatched by another process
 	resumed  bool   // whether resuming has been looked at
 	driving  bool
-	broken   error // why driving failed: the driver is to be given up
+	broken   error              // why driving failed: the driver is to be given up
+	quit     context.CancelFunc // stops the goroutine that drives
 	arrivals []arrival
 	arrived  chan struct{} // has a token when arrivals or an abort wait
 	signal   context.Context
 	abort    context.CancelCauseFunc
 
+	standing  standing
 	spans     spans
 	accepting string // trace context of the command being accepted
 
@@ -73,9 +87,11 @@ type Driver struct {
 	steered  uint64 // sequence at which GetSteeringMessages was asked last
 	followed uint64 // and GetFollowUpMessages
 	stopped  uint64 // and ShouldStopAfterTurn
+	screened uint64 // at which there was nothing for the services of the hook input
 	failing  bool
 	args     argsCache
 	deadline deadline
+	wakesAt  time.Time     // of the retry timer that was set last
 	grace    chan struct{} // closed when aborted tools have had their time; nil before they were told
 }
 
@@ -136,6 +152,11 @@ func (d *Driver) Drive(ctx context.Context) error {
 }
 
 func (d *Driver) drive(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.mu.Lock()
+	d.quit = cancel
+	d.mu.Unlock()
 	defer context.AfterFunc(ctx, d.Abort)() // the signal of a run outlives the delivery that began it
 	err := d.resume(ctx)
 	for err == nil {
@@ -160,8 +181,23 @@ func (d *Driver) drive(ctx context.Context) error {
 	return err
 }
 
+// giveUp has the goroutine that drives stop where it is: the session is lost, and what a model still says goes nowhere.
+func (d *Driver) giveUp(cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken == nil {
+		d.broken = cause
+	}
+	if d.quit != nil {
+		d.quit()
+	}
+}
+
 func (d *Driver) once(ctx context.Context) (done bool, err error) {
 	if err := d.takeArrivals(ctx); err != nil {
+		return false, err
+	}
+	if err := d.screen(ctx); err != nil {
 		return false, err
 	}
 	if err := d.askHooks(ctx); err != nil {
@@ -174,13 +210,17 @@ func (d *Driver) once(ctx context.Context) (done bool, err error) {
 // section in which that was found, so that nothing that arrives is left lying.
 func (d *Driver) step(ctx context.Context) (done bool, err error) {
 	d.mu.Lock()
-	if len(d.arrivals) > 0 {
+	if len(d.arrivals) > 0 || d.unscreened() {
 		d.mu.Unlock()
 		return false, nil
 	}
 	next := loop.Next(d.state)
 	switch step := next.(type) {
 	case loop.Emit:
+		if end, ok := step.Data.(*schemas.MessageEnd); ok && d.hears(schemas.HookMessageEnd) {
+			d.mu.Unlock()
+			return false, d.endMessage(ctx, end, step.CausationID)
+		}
 		shown, err := d.append(ctx, step.Data, step.CausationID)
 		d.mu.Unlock()
 		if err == nil {
@@ -191,6 +231,12 @@ func (d *Driver) step(ctx context.Context) (done bool, err error) {
 		d.driving = false
 		d.mu.Unlock()
 		return true, nil
+	case loop.Retry:
+		if d.mayRest(step) {
+			d.driving = false
+			d.mu.Unlock()
+			return true, nil
+		}
 	case loop.RunTools:
 		if !d.unready(step) && !d.mustWait(step) {
 			d.driving = false
@@ -206,6 +252,8 @@ func (d *Driver) step(ctx context.Context) (done bool, err error) {
 		return false, d.callModel(ctx, step)
 	case loop.RunTools:
 		return false, d.runTools(ctx, step)
+	case loop.Retry:
+		return false, d.retry(ctx, step)
 	}
 	return false, nil
 }

@@ -49,6 +49,7 @@ func (d *Driver) append(ctx context.Context, data schemas.EventData, cause strin
 	if d.o.Listen != nil {
 		s.event, s.is = Expand(d.state, data)
 	}
+	d.standing.look(e.Time)
 	if err := d.o.Log.Append(ctx, e); err != nil {
 		return s, &LostError{Session: e.Session, Seq: e.Seq, Err: err}
 	}

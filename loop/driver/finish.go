@@ -18,6 +18,9 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	if d.o.Hooks.AfterToolCall != nil {
 		d.askAfter(ctx, call, f, end)
 	}
+	if err := d.askServicesAfter(ctx, call, d.argsOf(call, f), end); err != nil {
+		return err
+	}
 	if f != nil {
 		if f.span != nil {
 			f.span.End(nil)
@@ -29,14 +32,8 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 }
 
 func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) {
-	var args json.RawMessage
-	if f != nil {
-		args = f.args
-	} else if prepared, err := d.arguments(call); err == nil {
-		args, _, _ = decided(orAllowed(call.Decision), prepared)
-	}
 	signal := d.runSignal(ctx)
-	show := AfterToolCall{BeforeToolCall: d.beforeView(call, args), Result: end.Result, IsError: end.IsError}
+	show := AfterToolCall{BeforeToolCall: d.beforeView(call, d.argsOf(call, f)), Result: end.Result, IsError: end.IsError}
 	var answer AfterToolCallResult
 	err := guard("afterToolCall", func() (err error) {
 		answer, err = d.o.Hooks.AfterToolCall(signal, show)
@@ -47,18 +44,35 @@ func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *s
 		end.Result, end.IsError = schemas.ErrorResult(err.Error()), true
 		return
 	}
-	if answer.Content != nil {
-		end.Result.Content = *answer.Content
+	patch(end, answer)
+}
+
+// argsOf are the arguments a call was executed with; f is nil where another process has handed it over.
+func (d *Driver) argsOf(call loop.Call, f *flight) (args json.RawMessage) {
+	if f != nil && f.args != nil {
+		return f.args
 	}
-	if len(answer.Details) > 0 && string(answer.Details) != "null" {
-		end.Result.Details = answer.Details
+	if prepared, err := d.arguments(call); err == nil {
+		args, _, _ = decided(orAllowed(call.Decision), prepared)
 	}
-	if answer.IsError != nil {
-		end.IsError = *answer.IsError
+	return args
+}
+
+// patch replaces what the answer has, member by member, and names what that was (behaviour A4.5).
+func patch(end *schemas.ToolExecutionEnd, a AfterToolCallResult) (changed []string) {
+	if a.Content != nil {
+		end.Result.Content, changed = *a.Content, append(changed, "content")
 	}
-	if answer.Terminate != nil {
-		end.Result.Terminate = *answer.Terminate
+	if len(a.Details) > 0 && string(a.Details) != "null" {
+		end.Result.Details, changed = a.Details, append(changed, "details")
 	}
+	if a.IsError != nil {
+		end.IsError, changed = *a.IsError, append(changed, "isError")
+	}
+	if a.Terminate != nil {
+		end.Result.Terminate, changed = *a.Terminate, append(changed, "terminate")
+	}
+	return changed
 }
 
 func orAllowed(h *schemas.HookDecision) *schemas.HookDecision {

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -25,7 +26,8 @@ func (a arrival) settle() {
 
 // Handle takes in one message of the session's inbox and returns when it may be acknowledged (docs/architecture.md, the rule
 // of rest): once what it did is stored, and, if this call is the one that drives the session, once the session is at
-// rest again. entered, if not nil, is called as soon as the command has its place in the order.
+// rest again. entered, if not nil, is called as soon as the command has its place in the order, which is
+// when it is stored.
 //
 // A command the log knows already changes nothing. An error means that the message must be delivered again, and that
 // the driver is to be given up if it is a [LostError] or ctx is done.
@@ -35,11 +37,13 @@ func (d *Driver) Handle(ctx context.Context, c schemas.Command, entered func()) 
 	drive := err == nil && !d.driving
 	d.driving = d.driving || drive
 	d.mu.Unlock()
-	if entered != nil {
-		entered()
-	}
 	if err != nil {
 		return err
+	}
+	if entered != nil {
+		var storing sync.WaitGroup
+		storing.Go(func() { d.enter(ctx, done, entered) })
+		defer storing.Wait()
 	}
 	if drive {
 		if err := d.drive(ctx); err != nil {
@@ -60,6 +64,22 @@ func (d *Driver) Handle(ctx context.Context, c schemas.Command, entered func()) 
 		}
 	}
 	return d.o.Log.Flush(ctx)
+}
+
+// enter calls entered once what came is stored: until then another writer may hold the session, and the message will be
+// delivered again. Nobody waits for it but the next message of the session. A tool's result has its place when done is
+// closed.
+func (d *Driver) enter(ctx context.Context, done <-chan struct{}, entered func()) {
+	if done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+	if d.o.Log.Flush(ctx) == nil {
+		entered()
+	}
 }
 
 // take puts a command into the log, or a tool's result before the driving goroutine. The caller holds the lock.
@@ -86,6 +106,9 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) error {
 	if string(raw) == "{}" {
 		raw = nil
 	}
+	if err := d.payOwed(ctx); err != nil {
+		return err
+	}
 	d.accepting = c.TraceParent
 	for _, data := range loop.Accept(d.state, c, json.RawMessage(raw), d.o.Rules) {
 		if _, err := d.append(ctx, data, c.ID); err != nil {
@@ -95,6 +118,21 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) error {
 	if r := d.state.Run; r != nil && r.Abort != nil && d.abort != nil {
 		d.abort(context.Canceled)
 		d.wake()
+	}
+	return nil
+}
+
+// payOwed completes what an earlier process left of a command: what it decided was decided before the next one came. The
+// caller holds the lock.
+func (d *Driver) payOwed(ctx context.Context) error {
+	for len(d.state.Owed) > 0 {
+		owed, ok := loop.Next(d.state).(loop.Emit)
+		if !ok {
+			return nil
+		}
+		if _, err := d.append(ctx, owed.Data, owed.CausationID); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -40,11 +41,15 @@ type BeforeToolCall struct {
 }
 
 // BeforeToolCallResult is its answer; the zero value allows the call. An empty Reason gives the default text. Args, if
-// not nil, replaces the validated arguments and is not validated again.
+// not nil, replaces the validated arguments and is not validated again. Ask has the call wait until somebody approves it,
+// for AskTimeout, 0 for as long as the run's policy says. By says, for the log, who decided.
 type BeforeToolCallResult struct {
-	Block  bool
-	Reason string
-	Args   json.RawMessage
+	Block      bool
+	Reason     string
+	Args       json.RawMessage
+	Ask        bool
+	AskTimeout time.Duration
+	By         string
 }
 
 // AfterToolCall is what the hook of that name is shown.

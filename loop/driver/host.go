@@ -3,9 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,13 +27,30 @@ type HostOptions struct {
 
 	// Defaults of every run, where the session has no setting of its own. Tools come from the toolbox.
 	Defaults schemas.RunConfig
+	// Pipeline puts the tools of a run together; nil takes those of the session's workspace that set_tools has chosen.
+	Pipeline func(p schemas.ToolPolicy, announced []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolLayer)
+	// Policy is what the pipeline goes by where neither session nor profile says anything.
+	Policy schemas.ToolPolicy
+	// Profiles are the named agents that sessions may follow; nil has none. Profile is that of sessions that name none.
+	Profiles Profiles
+	Profile  string
+	// Services are asked what the hooks name; nil cannot ask, so that every call that needs an answer is blocked.
+	Services Services
+	// Budgets count what profiles use; nil counts nothing.
+	Budgets Budgets
 	// CheckModel says whether a model can be served; nil takes every one.
 	CheckModel func(m schemas.ModelRef) error
+	// Retryable says whether asking again may help after this failed reply; nil never does. How often is for
+	// Defaults.Retry to say.
+	Retryable func(reply *schemas.AssistantMessage) bool
 	// OnEvent is told of every event of every session, in order per session. It must not block.
 	OnEvent func(e schemas.Event)
 
 	IdleTimeout time.Duration // see [Options]
 	AbortGrace  time.Duration // 0: 10 s
+	// CallsInQueue is how many calls of one tool a session has with its workers at once, so that a session with a thousand
+	// calls does not starve the others. 0: [DefaultCallsInQueue]; less than 0: no limit.
+	CallsInQueue int
 	// SnapshotEvery is after how many events a session at rest is saved, at least; long sessions are saved when their
 	// log has grown by a quarter, so that the work stays in proportion to the log. 0: 256.
 	SnapshotEvery uint64
@@ -46,6 +61,9 @@ type HostOptions struct {
 	// FlushTimeout bounds the storing of what was decided when the host is told to stop. 0: 2 s.
 	FlushTimeout time.Duration
 }
+
+// DefaultCallsInQueue is what keeps the workers of a small deployment busy with one session's calls.
+const DefaultCallsInQueue = 16
 
 // Host drives any number of sessions, each from its log: it takes up a session when a message for it is delivered and
 // gives it up when it has been at rest for a while. It starts no goroutine; the one that delivers the message that wakes
@@ -67,6 +85,7 @@ func NewHost(o HostOptions) *Host {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.AbortGrace = orDefault(o.AbortGrace, 10*time.Second)
+	o.CallsInQueue = orDefault(o.CallsInQueue, DefaultCallsInQueue)
 	o.SnapshotEvery = orDefault(o.SnapshotEvery, 256)
 	o.CacheSize = orDefault(o.CacheSize, 1024)
 	o.CacheAge = orDefault(o.CacheAge, time.Minute)
@@ -85,16 +104,19 @@ func orDefault[T comparable](v, other T) T {
 // Deliver takes in one message of a session's inbox, as [Driver.Handle] does. An error means that it has to be
 // delivered again, here or elsewhere; it wraps [ErrConflict] if another process extends the session.
 func (h *Host) Deliver(ctx context.Context, c schemas.Command, entered func()) error {
-	enter := sync.OnceFunc(func() {
-		if entered != nil {
-			entered()
-		}
-	})
-	defer enter()
 	if r := h.refuse(ctx, c); r != nil {
 		return h.Reject(ctx, c.Session, *r)
 	}
-	return h.with(ctx, c.Session, func(d *Driver) error { return d.Handle(ctx, c, enter) })
+	if b, ok := c.Data.(*schemas.Branch); ok {
+		return h.branch(ctx, c, b)
+	}
+	var in bool
+	enter := func() {
+		if in = true; entered != nil {
+			entered()
+		}
+	}
+	return h.with(ctx, c.Session, func() bool { return in }, func(d *Driver) error { return d.Handle(ctx, c, enter) })
 }
 
 // Reject puts the refusal of a message that could not be read into the session's log. It changes nothing if the log
@@ -103,7 +125,7 @@ func (h *Host) Deliver(ctx context.Context, c schemas.Command, entered func()) e
 func (h *Host) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
 	if r.Code == schemas.RejectDelivery {
 		c := schemas.Command{ID: "given-up/" + r.CommandID, Session: session, Data: &schemas.Abort{Reason: r.Reason}}
-		err := h.with(ctx, session, func(d *Driver) error {
+		err := h.with(ctx, session, alone, func(d *Driver) error {
 			var stuck bool
 			d.View(func(s *loop.State) { stuck = s.Taken[r.CommandID] && s.Run != nil })
 			if !stuck {
@@ -115,7 +137,7 @@ func (h *Host) Reject(ctx context.Context, session string, r schemas.CommandReje
 			return err
 		}
 	}
-	return h.with(ctx, session, func(d *Driver) error {
+	return h.with(ctx, session, alone, func(d *Driver) error {
 		if err := d.reject(ctx, r); err != nil {
 			return err
 		}
@@ -123,19 +145,46 @@ func (h *Host) Reject(ctx context.Context, session string, r schemas.CommandReje
 	})
 }
 
+// Keeps reports whether a session that this host is driving is known to be still its own: at this moment nobody else has
+// extended it.
+func (h *Host) Keeps(ctx context.Context, session string) bool {
+	h.mu.Lock()
+	s := h.seats[session]
+	h.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.loaded:
+	case <-ctx.Done():
+		return false
+	}
+	return s.err == nil && s.log.Confirm(ctx, h.o.Clock.Now()) == nil
+}
+
+// alone says of what lets no other message in while it is at work that none has come in.
+func alone() bool { return false }
+
 // with calls f with the session's driver. A session kept from before may be behind the log by now; if the very first
-// event shows that, it is taken up anew and f called again.
-func (h *Host) with(ctx context.Context, session string, f func(d *Driver) error) error {
+// event shows that, it is taken up anew and f called again: unless messages may have come in behind this one, which must not
+// pass it.
+func (h *Host) with(ctx context.Context, session string, followed func() bool, f func(d *Driver) error) error {
 	for {
 		s, fresh, err := h.acquire(ctx, session)
 		if err != nil {
 			return err
 		}
-		var before uint64
-		s.driver.View(func(st *loop.State) { before = st.Seq })
+		begun, before := h.o.Clock.Now(), s.seq()
 		err = f(s.driver)
-		err = h.release(ctx, s, err)
-		if fresh || !behind(err, before) || ctx.Err() != nil {
+		if err == nil && s.seq() == before {
+			// Nothing was to be done, says a state that may be old: a message settled on that word alone could be lost.
+			err = s.log.Confirm(ctx, begun)
+		}
+		stale := !fresh && behind(err, before) && ctx.Err() == nil
+		if stale {
+			h.tell(s) // nothing is lost
+		}
+		if err = h.release(ctx, s, err); !stale || followed() {
 			return err
 		}
 	}
@@ -144,67 +193,4 @@ func (h *Host) with(ctx context.Context, session string, f func(d *Driver) error
 func behind(err error, seq uint64) bool {
 	var conflict *schemas.ConflictError
 	return errors.As(err, &conflict) && conflict.Seq == seq+1
-}
-
-// refuse says why a well-formed command cannot be carried out here, or nil.
-func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRejected {
-	r := &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind()}
-	switch d := c.Data.(type) {
-	case *schemas.SetModel:
-		if h.o.CheckModel == nil {
-			return nil
-		}
-		if err := h.o.CheckModel(d.Model); err != nil {
-			r.Code, r.Reason = schemas.RejectNoModel, err.Error()
-			return r
-		}
-	case *schemas.SetTools:
-		defs, err := h.o.Toolbox.Definitions(ctx)
-		if err != nil {
-			return nil // not known now; the next run will tell
-		}
-		for _, name := range d.Tools {
-			if !slices.ContainsFunc(defs, func(t schemas.ToolDefinition) bool { return t.Name == name }) {
-				r.Code, r.Reason = schemas.RejectNoTool, fmt.Sprintf("no worker serves tool %q", name)
-				return r
-			}
-		}
-	}
-	return nil
-}
-
-// configure resolves what a run is driven with: the defaults, the session's settings over them, and the tools there are.
-func (h *Host) configure(ctx context.Context, s *loop.State) (schemas.RunConfig, error) {
-	config, set := h.o.Defaults, s.Settings
-	if set.Model != nil {
-		config.Model = *set.Model
-	}
-	if set.ThinkingLevel != "" {
-		config.ThinkingLevel = set.ThinkingLevel
-	}
-	if set.SystemPrompt != nil {
-		config.SystemPrompt = *set.SystemPrompt
-	}
-	if set.ToolExecution != "" {
-		config.ToolExecution = set.ToolExecution
-	}
-	defs, err := h.o.Toolbox.Definitions(ctx)
-	if err != nil {
-		return config, fmt.Errorf("tools of session %s: %w", s.Session, err)
-	}
-	config.Tools = chosen(defs, set)
-	return config, nil
-}
-
-func chosen(defs []schemas.ToolDefinition, set loop.Settings) []schemas.ToolDefinition {
-	if !set.ToolsSet || set.Tools == nil {
-		return defs
-	}
-	var out []schemas.ToolDefinition
-	for _, name := range set.Tools {
-		if i := slices.IndexFunc(defs, func(t schemas.ToolDefinition) bool { return t.Name == name }); i >= 0 {
-			out = append(out, defs[i])
-		}
-	}
-	return out
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -19,10 +20,14 @@ var ErrConflict = schemas.ErrConflict
 // final: nothing after the failed event is stored, and every later call returns it. An error wrapping [ErrConflict]
 // means that another writer holds the session now.
 //
-// The log owns the event from then on. Both methods may be called concurrently.
+// Confirm returns nil once it is known that no other writer had extended the session at the given moment or later: an
+// event sent after it has been stored, or the log still ends where this one does.
+//
+// The log owns the event from then on. All methods may be called concurrently.
 type Log interface {
 	Append(ctx context.Context, e schemas.Event) error
 	Flush(ctx context.Context) error
+	Confirm(ctx context.Context, since time.Time) error
 }
 
 // A SessionLog is a [Log] that can also be read: what a [Host] needs to take up a session.
@@ -62,9 +67,32 @@ type Tools interface {
 	Cancel(ctx context.Context, session string, call schemas.CallKey) error
 }
 
-// A Toolbox tells which tools there are. The order is that in which a model is told of them.
+// A Withdrawer is what [Tools] may be besides, where a call can wait for somebody to execute it. Withdraw takes back a call
+// that did not answer when it was cancelled, so that nobody begins it any more. It is no error if the call does not wait.
+type Withdrawer interface {
+	Withdraw(ctx context.Context, session string, call schemas.CallKey) error
+}
+
+// A Toolbox tells which tools there are: one definition per tool and workspace. The order is that in which a model is told of
+// them.
 type Toolbox interface {
 	Definitions(ctx context.Context) ([]schemas.ToolDefinition, error)
+}
+
+// Profiles tells what the named agents are. Profile returns an error that wraps [ErrNoProfile] where there is none of that
+// name.
+type Profiles interface {
+	Profile(ctx context.Context, name string) (schemas.Profile, error)
+}
+
+// ErrNoProfile says that there is no profile of a name.
+var ErrNoProfile = errors.New("no such profile")
+
+// Budgets counts what the sessions of a profile use together. Add is told of a reply's usage, under an id that is the same
+// whenever it is told again; Spent returns what was used in the period that at is in. Both may be a moment behind.
+type Budgets interface {
+	Add(ctx context.Context, profile, id string, at time.Time, u schemas.Usage) error
+	Spent(ctx context.Context, profile string, per schemas.BudgetPeriod, at time.Time) (tokens int64, cost float64, err error)
 }
 
 // Live takes the updates of a session. Update must not block for long; it may join an update with the next ones.

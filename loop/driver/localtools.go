@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -83,3 +84,4 @@ type noLog struct{}
 
 func (noLog) Append(context.Context, schemas.Event) error { return nil }
 func (noLog) Flush(context.Context) error                 { return nil }
+func (noLog) Confirm(context.Context, time.Time) error    { return nil }

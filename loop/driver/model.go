@@ -13,6 +13,12 @@ import (
 // TextRequestAborted is the error text of a reply that was never asked for because the run is to end.
 const TextRequestAborted = "Request was aborted"
 
+// TextOverProfile is the error text of a reply that was never asked for because the budget of the session's profile is used up.
+const TextOverProfile = "No model was called: the budget of the profile is used up"
+
+// TextOverBudget is the error text of a reply that was never asked for because a budget is used up.
+const TextOverBudget = "No model was called: the budget of the run or of the session is used up"
+
 var errNoEnd = errors.New("model stream ended without a terminal event")
 
 // callModel streams one reply into the log (behaviour A1.12, A1.13).
@@ -24,9 +30,24 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 		}
 		return d.failWith(ctx, reply, schemas.MessageEnd{})
 	}
-	req, err := d.request(signal)
+	if step.Refused != "" {
+		reply := &schemas.AssistantMessage{
+			StopReason: schemas.StopError, ErrorMessage: TextOverBudget, Timestamp: d.o.Clock.Now().UnixMilli(),
+		}
+		return d.failWith(ctx, reply, schemas.MessageEnd{TerminationReason: step.Refused})
+	}
+	if step.Unready != "" {
+		return d.fail(ctx, errors.New(step.Unready))
+	}
+	if refused, err := d.overProfile(ctx); refused || err != nil {
+		return err
+	}
+	req, err := d.request(ctx, signal)
 	if err != nil {
 		return d.fail(ctx, err)
+	}
+	if err := d.ensureOurs(ctx); err != nil {
+		return err
 	}
 	span := d.startModelSpan(ctx, req.Model)
 	c := &modelCall{d: d, ctx: ctx, req: req, started: d.o.Clock.Now(), feed: feed{live: d.o.Live, log: d.o.Log}}
@@ -46,11 +67,11 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 }
 
 // request is what the model is asked: the run's settings and what the hooks make of the transcript.
-func (d *Driver) request(signal context.Context) (req schemas.ModelRequest, err error) {
+func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest, err error) {
 	d.View(func(s *loop.State) {
 		req = schemas.ModelRequest{
 			Model: s.Config.Model, SystemPrompt: s.Config.SystemPrompt, Messages: s.Transcript(), Tools: s.Config.Tools,
-			ThinkingLevel: s.Config.ThinkingLevel, SessionID: d.session, APIKey: d.o.APIKey,
+			ThinkingLevel: s.Config.ThinkingLevel, SessionID: d.session, APIKey: d.o.APIKey, Attempt: loop.Attempt(s),
 		}
 	})
 	if req.ThinkingLevel == schemas.ThinkingOff {
@@ -65,6 +86,9 @@ func (d *Driver) request(signal context.Context) (req schemas.ModelRequest, err 
 			req.Messages, err = h.TransformContext(signal, req.Messages)
 			return err
 		})
+	}
+	if err == nil {
+		req.Messages, err = d.askContext(ctx, signal, req.Messages)
 	}
 	if err == nil && h.ConvertToLLM != nil {
 		err = guard("convertToLlm", func() (err error) {
@@ -200,13 +224,19 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 		cut.ErrorMessage = fmt.Sprintf("model %s sent nothing for %s", c.req.Model, c.d.o.IdleTimeout)
 		final, end.TerminationReason = &cut, schemas.TimeoutIdle
 	}
+	end.Retryable = final.StopReason == schemas.StopError && (c.idle.fired() || c.d.o.Retryable != nil && c.d.o.Retryable(final))
 	if c.id == "" {
 		if err := c.open(final); err != nil {
 			return err
 		}
 	}
 	c.closeFeed() // nothing follows the end of what it belongs to
-	end.MessageID, end.Message.Message = c.id, final
+	c.d.countForProfile(c.ctx, c.id, final.Usage)
+	stored, err := c.d.askMessageEnd(c.ctx, c.id, final)
+	if err != nil {
+		return err
+	}
+	end.MessageID, end.Message.Message = c.id, stored
 	return c.d.emit(c.ctx, end, "")
 }
 

@@ -38,6 +38,8 @@ func (l *lazyLog) Flush(ctx context.Context) error {
 	return nil
 }
 
+func (l *lazyLog) Confirm(ctx context.Context, _ time.Time) error { return l.Flush(ctx) }
+
 func lazily(store *eventstore.Memory) func(*driver.HostOptions) {
 	return func(o *driver.HostOptions) {
 		o.Open = func(ctx context.Context, session string) (driver.SessionLog, error) {
@@ -70,15 +72,7 @@ func TestNothingIsDoneBeforeItIsStored(t *testing.T) {
 			t.Errorf("%s before its %s was stored: %v", what, want, r.types())
 		}
 	}}
-	called := false
-	model := modelFunc(func(ctx context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
-		if !called && r.count(schemas.EventTurnStart) != 0 {
-			t.Error("the model call waited for the log")
-		}
-		called = true
-		return toolThenDone("t1")(ctx, req)
-	})
-	r.host = r.newHost(model, lazily(r.store), func(o *driver.HostOptions) { o.Tools, o.Live = w, w })
+	r.host = r.newHost(toolThenDone("t1"), lazily(r.store), func(o *driver.HostOptions) { o.Tools, o.Live = w, w })
 	r.deliver("p1", prompt("go"))
 	if last := r.types()[len(r.types())-1]; last != "tool_execution_start" {
 		t.Errorf("the prompt may be acknowledged, but the log ends with %s", last)
@@ -90,6 +84,43 @@ func TestNothingIsDoneBeforeItIsStored(t *testing.T) {
 	if r.count(schemas.EventCommandRejected) != 1 {
 		t.Error("a refusal may be acknowledged, but is not stored")
 	}
+}
+
+// stuckLog stores nothing before the model is called.
+type stuckLog struct {
+	*eventstore.MemoryLog
+	called <-chan struct{}
+}
+
+func (l *stuckLog) Flush(ctx context.Context) error {
+	select {
+	case <-l.called:
+		return l.MemoryLog.Flush(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestTheModelCallDoesNotWaitForTheLog has a log that stores only once the model is called.
+func TestTheModelCallDoesNotWaitForTheLog(t *testing.T) {
+	called := make(chan struct{})
+	var once sync.Once
+	r := newRig(t, nil)
+	r.host = r.newHost(modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		once.Do(func() { close(called) })
+		return say("ok"), nil
+	}), func(o *driver.HostOptions) {
+		o.Open = func(ctx context.Context, session string) (driver.SessionLog, error) {
+			log, err := r.store.Open(ctx, session)
+			return &stuckLog{log, called}, err
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.host.Deliver(ctx, command("p1", prompt("go")), nil); err != nil {
+		t.Fatalf("the model was not called: %v", err)
+	}
+	r.wantEnd(schemas.EndNoToolCalls)
 }
 
 // TestASteerIsStoredBeforeItIsAcknowledged has it arrive while another delivery drives.

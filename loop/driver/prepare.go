@@ -9,6 +9,7 @@ import (
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
 // textBlocked is the result of a call that a hook blocked without a reason (behaviour A4.2).
@@ -25,14 +26,38 @@ func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMess
 	if call.Decision != nil { // an earlier process has asked
 		return decided(call.Decision, args)
 	}
-	if d.o.Hooks.BeforeToolCall == nil {
-		return args, "", nil
-	}
-	decision, err := d.askBefore(ctx, call, args)
-	if err != nil {
-		return nil, "", err
+	decision, err := d.decide(ctx, call, args)
+	if err != nil || decision == nil {
+		return args, "", err
 	}
 	return decided(decision, args)
+}
+
+// decide asks the hook and the run's policy about a call, and records what they say; nil where there is nothing to ask.
+func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessage) (*schemas.HookDecision, error) {
+	var policy schemas.ApprovalPolicy
+	d.View(func(s *loop.State) { policy = s.Config.Approval })
+	asks := policy.Asks(call.ToolCall.Name)
+	if d.o.Hooks.BeforeToolCall == nil && !asks && d.hearOfRun(schemas.HookBeforeToolCall) == nil {
+		return nil, nil
+	}
+	h := &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, ToolCallID: call.ToolCall.ID, Call: call.Key}
+	if d.o.Hooks.BeforeToolCall != nil {
+		d.askBefore(ctx, call, args, h)
+	}
+	if err := d.askServicesBefore(ctx, call, args, h); err != nil {
+		return nil, err
+	}
+	if d.runSignal(ctx).Err() != nil && len(h.Failures) > 0 { // not heard because the run is to end
+		return &schemas.HookDecision{Block: true, Reason: loop.TextAborted}, nil
+	}
+	if asks && !h.Block && !h.Ask {
+		h.Ask, h.By = true, orDefault(h.By, "policy")
+	}
+	if h.Ask {
+		h.TimeoutMs = orDefault(h.TimeoutMs, policy.TimeoutMs)
+	}
+	return h, d.emit(ctx, h, "")
 }
 
 func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, string, error) {
@@ -45,8 +70,8 @@ func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, st
 	return args, "", nil
 }
 
-// askBefore asks the hook and records what it decided, so that nobody asks again.
-func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMessage) (*schemas.HookDecision, error) {
+// askBefore asks the hook.
+func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMessage, h *schemas.HookDecision) {
 	signal := d.runSignal(ctx)
 	show := d.beforeView(call, args)
 	var answer BeforeToolCallResult
@@ -54,7 +79,7 @@ func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMes
 		answer, err = d.o.Hooks.BeforeToolCall(signal, show)
 		return err
 	})
-	h := &schemas.HookDecision{Hook: "beforeToolCall", ToolCallID: call.ToolCall.ID, Call: call.Key}
+	h.By = answer.By
 	switch {
 	case failure != nil: // fails closed
 		d.logPanic(failure)
@@ -67,7 +92,9 @@ func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMes
 	case answer.Args != nil && !bytes.Equal(answer.Args, args):
 		h.Args = answer.Args
 	}
-	return h, d.emit(ctx, h, "")
+	if answer.Ask && !h.Block {
+		h.Ask, h.Reason, h.TimeoutMs = true, answer.Reason, answer.AskTimeout.Milliseconds()
+	}
 }
 
 func (d *Driver) beforeView(call loop.Call, args json.RawMessage) (v BeforeToolCall) {
@@ -99,7 +126,7 @@ func (d *Driver) arguments(call loop.Call) (json.RawMessage, error) {
 	if def == nil {
 		return nil, fmt.Errorf("Tool %s not found", call.ToolCall.Name) //nolint:staticcheck // pi's text
 	}
-	args := rawArgs(call.ToolCall)
+	args := toolargs.Rewrite(def.ArgumentRewrites, rawArgs(call.ToolCall))
 	if d.o.PrepareArguments != nil {
 		err := guard("prepareArguments", func() error {
 			prepared, err := d.o.PrepareArguments(call.ToolCall.Name, args)

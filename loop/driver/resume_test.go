@@ -133,6 +133,8 @@ func (w *world) Append(_ context.Context, e schemas.Event) error {
 
 func (w *world) Flush(context.Context) error { return nil }
 
+func (w *world) Confirm(context.Context, time.Time) error { return nil }
+
 // Stream answers by the number of replies in the transcript.
 func (w *world) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	replies := -len(slices.DeleteFunc(slices.Clone(w.Messages), func(m schemas.Message) bool {

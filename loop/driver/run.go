@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -55,8 +56,9 @@ func interrupted(s *loop.State) (streaming, where string) {
 	return "", ""
 }
 
-// startRun resolves what the run is driven with and begins it. Where that fails the run begins all the same, and ends
-// with the failure.
+// startRun resolves what the run is driven with and begins it. Where that fails the run begins all the same, takes its inputs
+// in, and fails. Commands come in meanwhile: after any of them the step is chosen again, for it may have withdrawn the
+// input that the run was to begin with, or changed the settings.
 func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	d.mu.Lock()
 	snapshot := *d.state
@@ -66,6 +68,14 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 		config, err = d.o.Configure(ctx, &snapshot)
 		return err
 	})
+	if failure == nil && len(step.Inputs) > 0 {
+		if asked, err := d.askBegin(ctx, step.Inputs[0], config); asked {
+			return err
+		}
+		if begin := step.Inputs[0].Begin; begin != nil && begin.SystemPrompt != nil {
+			config.SystemPrompt = *begin.SystemPrompt
+		}
+	}
 	start := &schemas.AgentStart{SkipSteering: step.SkipSteering}
 	for _, in := range step.Inputs {
 		start.Inputs = append(start.Inputs, in.CommandID)
@@ -73,18 +83,29 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	if failure == nil && (snapshot.Runs == 0 || !sameConfig(config, snapshot.Config)) {
 		start.Config = &config
 	}
-	d.startRunSpan(ctx, step.Inputs)
+	if failure != nil {
+		d.logPanic(failure)
+		start.ErrorMessage = strings.ToValidUTF8(failure.Error(), "\uFFFD")
+	}
 	cause := ""
 	if len(start.Inputs) > 0 {
 		cause = start.Inputs[0]
 	}
-	if err := d.emit(ctx, start, cause); err != nil {
+	d.mu.Lock()
+	if d.state.Seq != snapshot.Seq {
+		d.mu.Unlock()
+		return nil
+	}
+	d.startRunSpan(ctx, step.Inputs)
+	s, err := d.append(ctx, start, cause)
+	d.mu.Unlock()
+	if err == nil {
+		err = d.show(ctx, s)
+	}
+	if err != nil {
 		return err
 	}
 	d.armDeadline()
-	if failure != nil {
-		return d.fail(ctx, failure)
-	}
 	return nil
 }
 

@@ -3,11 +3,13 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // seat is a session the host holds.
@@ -22,6 +24,7 @@ type seat struct {
 	users  int       // deliveries under way; the host's lock guards these
 	since  time.Time // at rest since
 	broken bool
+	told   bool // that it is lost
 }
 
 // acquire returns the seat of a session, loading it if it is not held. fresh says that this call has loaded it.
@@ -56,41 +59,41 @@ func (h *Host) acquire(ctx context.Context, session string) (s *seat, fresh bool
 
 // load reads the session's snapshot and the tail of its log.
 func (h *Host) load(ctx context.Context, s *seat) (err error) {
-	if s.log, err = h.o.Open(ctx, s.session); err != nil {
+	opened := h.o.Clock.Now()
+	log, err := h.o.Open(ctx, s.session)
+	if err != nil { // the log may be a nil pointer, which as an interface is not nil
 		return fmt.Errorf("take up session %s: %w", s.session, err)
 	}
-	state := &loop.State{Session: s.session}
-	raw, seq, err := s.log.Snapshot(ctx, loop.FoldVersion)
-	if err == nil && seq > 0 {
-		if err := json.Unmarshal(raw, state); err != nil || state.Seq != seq {
-			h.o.Logger.Warn("snapshot not usable", "session", s.session, "seq", seq, "err", err)
-			state = &loop.State{Session: s.session}
-		}
-	} else if err != nil {
-		h.o.Logger.Warn("snapshot not read", "session", s.session, "err", err)
+	s.log = log
+	state, saved, err := h.read(ctx, s.log, s.session, 0)
+	if err != nil {
+		return fmt.Errorf("take up session %s %w", s.session, err)
 	}
-	s.saved = state.Seq
-	for e, err := range s.log.Read(ctx, state.Seq+1) {
-		if err == nil {
-			err = state.Apply(e)
-		}
-		if err != nil {
-			return fmt.Errorf("take up session %s after seq %d: %w", s.session, state.Seq, err)
-		}
-	}
+	s.saved = saved
 	s.driver = New(Options{
 		Log: s.log, Model: h.o.Model, Tools: h.o.Tools, Live: h.o.Live, Timers: h.o.Timers, Clock: h.o.Clock,
 		Hooks: h.o.Hooks, Tracer: h.o.Tracer, Logger: h.o.Logger, Source: h.o.Source, Configure: h.configure,
-		OnEvent: h.o.OnEvent, IdleTimeout: h.o.IdleTimeout, AbortGrace: h.o.AbortGrace,
+		OnEvent: h.o.OnEvent, Retryable: h.o.Retryable, IdleTimeout: h.o.IdleTimeout, AbortGrace: h.o.AbortGrace,
+		CallsInQueue: h.o.CallsInQueue, Services: h.o.Services, InputHooks: h.inputHooks, Budgets: h.o.Budgets,
 	}, state)
+	s.driver.standing.look(opened)
 	return nil
+}
+
+// seq is the sequence of the session's state.
+func (s *seat) seq() (n uint64) {
+	s.driver.View(func(st *loop.State) { n = st.Seq })
+	return n
 }
 
 // release gives a seat back and returns err. After an error the session is not held any longer: what this process
 // believes of it may be ahead of the log.
 func (h *Host) release(ctx context.Context, s *seat, err error) error {
+	if err != nil && s.driver != nil {
+		s.driver.giveUp(err)
+	}
 	if err != nil && s.log != nil {
-		h.settle(ctx, s)
+		h.settle(ctx, s, err)
 	} else if err == nil {
 		h.save(ctx, s)
 	}
@@ -124,14 +127,30 @@ func (h *Host) leave(s *seat, err error) {
 	}
 }
 
-// settle lets what has been decided reach the log before the session is given up, so that whoever takes it up next
-// finds all of it.
-func (h *Host) settle(ctx context.Context, s *seat) {
+// settle lets what has been decided reach the log before the session is given up because of cause, so that whoever takes
+// it up next finds all of it. That the session is lost to another runner is said once, however many deliveries learn of it.
+func (h *Host) settle(ctx context.Context, s *seat, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.o.FlushTimeout)
 	defer cancel()
-	if err := s.log.Flush(ctx); err != nil {
-		h.o.Logger.Info("session given up", "session", s.session, "err", err)
+	err := s.log.Flush(ctx)
+	var conflict *schemas.ConflictError
+	lost := errors.As(err, &conflict) || errors.As(cause, &conflict)
+	if err == nil && !lost || !h.tell(s) {
+		return
 	}
+	if lost {
+		h.o.Logger.Warn("session lost: another runner has it", "session", s.session, "seq", conflict.Seq)
+	} else {
+		h.o.Logger.Warn("session given up", "session", s.session, "err", err)
+	}
+}
+
+// tell reports whether it is the first time that there is something to tell of a seat's loss.
+func (h *Host) tell(s *seat) (first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first, s.told = !s.told, true
+	return first
 }
 
 // evict takes sessions that are too many or have rested too long off the list. The caller holds the lock.

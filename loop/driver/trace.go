@@ -41,10 +41,7 @@ func (d *Driver) startRunSpan(ctx context.Context, inputs []loop.Input) {
 	if len(inputs) > 0 {
 		parent = inputs[0].TraceParent
 	}
-	span := d.o.Tracer.Start(ctx, "agent run", parent, map[string]string{"session": d.session})
-	d.mu.Lock()
-	d.spans.run = span
-	d.mu.Unlock()
+	d.spans.run = d.o.Tracer.Start(ctx, "agent run", parent, map[string]string{"session": d.session})
 }
 
 func (s *spans) endRun() {

@@ -1,0 +1,46 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// TestEveryBudgetIsCheckedBeforeEachRequest has a model that would call tools for ever, at 60 tokens and half a dollar a
+// time. Whatever the budget, the second request uses it up and there is no third.
+func TestEveryBudgetIsCheckedBeforeEachRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits  schemas.Limits
+		warning schemas.BudgetWarning
+	}{
+		"tokens of a run":     {schemas.Limits{MaxTokens: 100}, schemas.BudgetWarning{Scope: schemas.BudgetRun, Tokens: 60, MaxTokens: 100}},
+		"cost of a run":       {schemas.Limits{MaxCost: 1}, schemas.BudgetWarning{Scope: schemas.BudgetRun, Cost: 0.5, MaxCost: 1}},
+		"tokens of a session": {schemas.Limits{SessionMaxTokens: 100}, schemas.BudgetWarning{Scope: schemas.BudgetSession, Tokens: 60, MaxTokens: 100}},
+		"cost of a session":   {schemas.Limits{SessionMaxCost: 1}, schemas.BudgetWarning{Scope: schemas.BudgetSession, Cost: 0.5, MaxCost: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			model := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+				asked++
+				m := &schemas.AssistantMessage{StopReason: schemas.StopToolUse, Content: schemas.Contents{
+					schemas.ToolCall{ID: fmt.Sprint("t", asked), Name: "nobody_serves_it", Arguments: []byte(`{}`)}}}
+				m.Usage = schemas.Usage{TotalTokens: 60, Cost: schemas.Cost{Total: 0.5}}
+				return m, nil
+			})
+			c.limits.WarnShare = 0.5
+			r := newRig(t, model, func(o *driver.HostOptions) { o.Defaults.Limits = c.limits })
+			r.deliver("p1", prompt("go"))
+			if end := r.end(); end.TerminationReason != schemas.EndBudget || asked != 2 {
+				t.Errorf("after %d requests the run ends with %s", asked, end.TerminationReason)
+			}
+			if d := cmp.Diff([]schemas.EventData{&c.warning}, r.retries()); d != "" {
+				t.Errorf("warnings (-want +got):\n%s", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,258 @@
+package driver_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func failed(text string) *schemas.AssistantMessage {
+	return &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: text, Usage: schemas.Usage{TotalTokens: 10}}
+}
+
+// failing is a model that fails n times, with a text that tells how often it was asked before, and then says done. It
+// remembers what it was asked.
+type failing struct {
+	n    int
+	seen []schemas.ModelRequest
+}
+
+func (f *failing) model() modelFunc {
+	return func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		f.seen = append(f.seen, req)
+		if len(f.seen) <= f.n {
+			return failed("overloaded"), nil
+		}
+		return say("done"), nil
+	}
+}
+
+// retrying has a host ask again up to three times, with this delay.
+func retrying(delay time.Duration) func(*driver.HostOptions) {
+	return func(o *driver.HostOptions) {
+		o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 3, BaseDelayMs: delay.Milliseconds()}
+		o.Retryable = func(m *schemas.AssistantMessage) bool { return m.ErrorMessage == "overloaded" }
+	}
+}
+
+// retries are the events of the attempts, as data.
+func (r *rig) retries() (all []schemas.EventData) {
+	for _, e := range r.events() {
+		switch e.Data.(type) {
+		case *schemas.AutoRetryStart, *schemas.AutoRetryEnd, *schemas.ModelFallback, *schemas.BudgetWarning:
+			all = append(all, e.Data)
+		}
+	}
+	return all
+}
+
+func (r *rig) end() *schemas.AgentEnd {
+	events := r.events()
+	end, ok := events[len(events)-1].Data.(*schemas.AgentEnd)
+	if !ok {
+		r.t.Fatalf("the run has not ended: %v", r.types())
+	}
+	return end
+}
+
+func TestAFailedReplyIsAskedForAgain(t *testing.T) {
+	f := &failing{n: 2}
+	r := newRig(t, f.model(), retrying(time.Millisecond))
+	r.deliver("p1", prompt("go"))
+	want := []string{
+		"command_accepted", "agent_start", "turn_start", "message_start", "message_end", "command_applied",
+		"message_start", "message_end", "turn_end", "auto_retry_start",
+		"turn_start", "message_start", "message_end", "turn_end", "auto_retry_start",
+		"turn_start", "message_start", "message_end", "auto_retry_end", "turn_end", "agent_end",
+	}
+	if d := cmp.Diff(want, r.types()); d != "" {
+		t.Errorf("log (-want +got):\n%s", d)
+	}
+	wantRetries := []schemas.EventData{
+		&schemas.AutoRetryStart{Attempt: 1, MaxAttempts: 3, DelayMs: 1, ErrorMessage: "overloaded", MessageID: "m7"},
+		&schemas.AutoRetryStart{Attempt: 2, MaxAttempts: 3, DelayMs: 2, ErrorMessage: "overloaded", MessageID: "m12"},
+		&schemas.AutoRetryEnd{Success: true, Attempt: 2},
+	}
+	if d := cmp.Diff(wantRetries, r.retries()); d != "" {
+		t.Errorf("retries (-want +got):\n%s", d)
+	}
+	for i, req := range f.seen {
+		if len(req.Messages) != 1 {
+			t.Errorf("request %d has %d messages: a failed reply is among them", i, len(req.Messages))
+		}
+	}
+	end := r.end()
+	if end.TerminationReason != schemas.EndNoToolCalls || end.Usage.TotalTokens != 20 || len(end.Messages) != 2 {
+		t.Errorf("end: %+v", end)
+	}
+}
+
+func TestAttemptsAreExhausted(t *testing.T) {
+	f := &failing{n: 9}
+	r := newRig(t, f.model(), retrying(time.Millisecond))
+	r.deliver("p1", prompt("go"))
+	if end := r.end(); end.TerminationReason != schemas.EndError || end.ErrorMessage != "overloaded" {
+		t.Errorf("end: %+v", end)
+	}
+	retries := r.retries()
+	want := &schemas.AutoRetryEnd{Attempt: 3, FinalError: "overloaded"}
+	if d := cmp.Diff(schemas.EventData(want), retries[len(retries)-1]); d != "" || len(retries) != 4 || len(f.seen) != 4 {
+		t.Errorf("%d requests, %d events, the last (-want +got):\n%s", len(f.seen), len(retries), d)
+	}
+}
+
+func TestTheNextModelOfTheListIsAsked(t *testing.T) {
+	var asked []string
+	model := modelFunc(func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		asked = append(asked, req.Model.ID)
+		if req.Model.ID != "c" {
+			return failed("invalid key"), nil
+		}
+		return say("done"), nil
+	})
+	r := newRig(t, model, retrying(time.Millisecond))
+	a, b, c := schemas.ModelRef{ID: "a"}, schemas.ModelRef{ID: "b"}, schemas.ModelRef{ID: "c"}
+	r.deliver("set", &schemas.SetModel{Model: a, Fallbacks: []schemas.ModelRef{b, c}})
+	r.deliver("p1", prompt("go"))
+	r.deliver("p2", prompt("again"))
+	if d := cmp.Diff([]string{"a", "b", "c", "a", "b", "c"}, asked); d != "" {
+		t.Errorf("models (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]schemas.EventData{
+		&schemas.ModelFallback{From: a, To: b, ErrorMessage: "invalid key", MessageID: "m9"},
+		&schemas.ModelFallback{From: b, To: c, ErrorMessage: "invalid key", MessageID: "m14"},
+	}, r.retries()[:2]); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	if end := r.end(); end.TerminationReason != schemas.EndNoToolCalls {
+		t.Errorf("end: %+v", end)
+	}
+}
+
+// timetable keeps the timers that were asked for.
+type timetable map[string]time.Time
+
+func (m timetable) Schedule(_ context.Context, _ string, at time.Time, timer schemas.Timer) error {
+	m[timer.Name+" "+timer.RunID] = at
+	return nil
+}
+
+func (m timetable) Cancel(context.Context, string, string) error { return nil }
+
+// TestALongWaitIsATimer has the session rest while it waits, and another host go on with it.
+func TestALongWaitIsATimer(t *testing.T) {
+	f, timers, clock := &failing{n: 1}, timetable{}, new(jumping)
+	patient := func(o *driver.HostOptions) { o.Timers, o.Clock = timers, clock }
+	r := newRig(t, f.model(), retrying(time.Minute), patient)
+	r.deliver("p1", prompt("go")) // returns: the session rests
+	start := r.events()[len(r.events())-1]
+	if start.Type() != schemas.EventAutoRetryStart {
+		t.Fatalf("the log ends with %s", start.Type())
+	}
+	if at := timers["retry r2"]; !at.Equal(start.Time.Add(time.Minute)) {
+		t.Errorf("the timer is set for %s, the attempt was announced at %s", at, start.Time)
+	}
+	r.host = r.newHost(f.model(), retrying(time.Minute), patient)
+	r.deliver("early", &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
+	if len(f.seen) != 1 {
+		t.Fatal("asked again before it was time")
+	}
+	clock.jump(time.Minute)
+	r.deliver("due", &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
+	r.wantEnd(schemas.EndNoToolCalls)
+	if n := r.count(schemas.EventRunResumed); n != 0 {
+		t.Error("a run that only waited was said to be resumed")
+	}
+}
+
+func TestAnAbortEndsTheWait(t *testing.T) {
+	for name, timers := range map[string]driver.Timers{"at rest": timetable{}, "awake": nil} {
+		t.Run(name, func(t *testing.T) {
+			f := &failing{n: 9}
+			r := newRig(t, f.model(), retrying(time.Hour), func(o *driver.HostOptions) { o.Timers = timers })
+			done := make(chan error, 1)
+			go func() { done <- r.host.Deliver(t.Context(), command("p1", prompt("go")), nil) }()
+			eventually(t, func() bool { return r.count(schemas.EventAutoRetryStart) == 1 })
+			r.deliver("a1", &schemas.Abort{})
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			r.wantEnd(schemas.EndAbort)
+			want := &schemas.AutoRetryEnd{Attempt: 1, FinalError: "Retry cancelled"}
+			if d := cmp.Diff(schemas.EventData(want), r.retries()[1]); d != "" || len(f.seen) != 1 {
+				t.Errorf("%d requests (-want +got):\n%s", len(f.seen), d)
+			}
+		})
+	}
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			t.Fatal("it never happened")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestRetryingGoesOnAfterEveryEvent takes the session up by another host after each event of a run with retries.
+func TestRetryingGoesOnAfterEveryEvent(t *testing.T) {
+	whole := newRig(t, (&failing{n: 2}).model(), retrying(time.Millisecond))
+	whole.deliver("p1", prompt("go"))
+	events := whole.events()
+	for n := range events {
+		replies := 0
+		r := newRig(t, nil)
+		log, err := r.store.Open(t.Context(), "s1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events[:n] {
+			if err := log.Append(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+			if end, ok := e.Data.(*schemas.MessageEnd); ok && end.Message.Message.MessageRole() == schemas.RoleAssistant {
+				replies++
+			}
+		}
+		r.host = r.newHost((&failing{n: 2 - replies}).model(), retrying(time.Millisecond))
+		r.deliver("p1", prompt("go"))
+		r.wantEnd(schemas.EndNoToolCalls)
+		if starts, ends := r.count(schemas.EventAutoRetryStart), r.count(schemas.EventAutoRetryEnd); starts != 2 || ends != 1 {
+			t.Errorf("after %d events: %d attempts begun, %d ended", n, starts, ends)
+		}
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	model := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		m := say("hi")
+		m.Usage = schemas.Usage{TotalTokens: 60, Cost: schemas.Cost{Total: 0.5}}
+		return m, nil
+	})
+	r := newRig(t, model, func(o *driver.HostOptions) {
+		o.Defaults.Limits = schemas.Limits{MaxCost: 9, SessionMaxTokens: 100, WarnShare: 0.5}
+	})
+	r.deliver("p1", prompt("one"))
+	r.wantEnd(schemas.EndNoToolCalls)
+	r.deliver("p2", prompt("two"))
+	if end := r.end(); end.TerminationReason != schemas.EndNoToolCalls {
+		t.Errorf("below the limit: %+v", end)
+	}
+	r.deliver("p3", prompt("three"))
+	if end := r.end(); end.TerminationReason != schemas.EndBudget || end.ErrorMessage != driver.TextOverBudget || end.Usage.TotalTokens != 0 {
+		t.Errorf("over the limit: %+v", end)
+	}
+	warning := func(tokens int64) schemas.EventData {
+		return &schemas.BudgetWarning{Scope: schemas.BudgetSession, Tokens: tokens, MaxTokens: 100}
+	}
+	if d := cmp.Diff([]schemas.EventData{warning(60), warning(60), warning(120)}, r.retries()); d != "" {
+		t.Errorf("warnings (-want +got):\n%s", d)
+	}
+}

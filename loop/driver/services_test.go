@@ -1,0 +1,194 @@
+package driver_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// servicesFunc answers for all services.
+type servicesFunc func(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error)
+
+func (f servicesFunc) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
+	return f(ctx, to, req)
+}
+
+// served has the services of these hooks asked.
+func served(f servicesFunc, hooks ...schemas.HookName) func(o *driver.HostOptions) {
+	return func(o *driver.HostOptions) {
+		o.Services = f
+		for _, hook := range hooks {
+			o.Defaults.Hooks = append(o.Defaults.Hooks, schemas.HookRef{Hook: hook, Service: "svc"})
+		}
+	}
+}
+
+// busy is a service that never answers, and tells when it is asked.
+func busy(asked chan<- struct{}) servicesFunc {
+	return func(ctx context.Context, _ schemas.HookRef, _ schemas.HookRequest) (schemas.HookAnswer, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return schemas.HookAnswer{}, ctx.Err()
+	}
+}
+
+func agree(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
+	return schemas.HookAnswer{}, nil
+}
+
+// A runner that is told to stop while a service is asked has decided nothing: whoever goes on asks again.
+func TestAStoppedRunnerDecidesNothing(t *testing.T) {
+	for _, hook := range schemas.HookNames() {
+		t.Run(string(hook), func(t *testing.T) {
+			asked := make(chan struct{}, 10)
+			r := newRig(t, toolThenDone("t1"), served(busy(asked), hook))
+			if hook == schemas.HookAfterToolCall {
+				r.deliver("p1", prompt("go"))
+			}
+			ctx, stop := context.WithCancelCause(t.Context())
+			go func() { <-asked; stop(driver.ErrStopped) }()
+			c := command("p1", prompt("go"))
+			if hook == schemas.HookAfterToolCall {
+				id, result := answerTo(r.tools.take(t), "ok")
+				c = command(id, result)
+			}
+			if err := r.host.Deliver(ctx, c, nil); err == nil {
+				t.Error("the message would be acknowledged")
+			}
+			if n := r.count(schemas.EventHookDecision); n != 0 {
+				t.Errorf("%d decisions: %v", n, r.types())
+			}
+			r.host = r.newHost(toolThenDone("t1"), served(agree, hook))
+			r.deliver(c.ID, c.Data)
+			if len(r.tools.requests) > 0 {
+				id, result := answerTo(r.tools.take(t), "ok")
+				r.deliver(id, result)
+			}
+			r.wantEnd(schemas.EndNoToolCalls)
+			if r.count(schemas.EventHookDecision) == 0 {
+				t.Error("nobody was asked again")
+			}
+			if d := cmp.Diff([]string{"ok"}, r.results()); d != "" {
+				t.Errorf("results (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// An abort does not wait for a service, and what was not decided is not executed.
+func TestAnAbortDoesNotWaitForAService(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	r := newRig(t, toolThenDone("t1"), served(busy(asked), schemas.HookBeforeToolCall))
+	done := make(chan error, 1)
+	go func() { done <- r.host.Deliver(t.Context(), command("p1", prompt("go")), nil) }()
+	<-asked
+	r.deliver("a1", new(schemas.Abort))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	r.wantEnd(schemas.EndAbort)
+	if d := cmp.Diff([]string{"Operation aborted"}, r.results()); d != "" || len(r.tools.requests) > 0 {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+}
+
+// A service that panics has failed, and only the call it was asked about with it.
+func TestAServiceThatPanicsHasFailed(t *testing.T) {
+	r := newRig(t, toolThenDone("t1"), served(func(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
+		panic("oh")
+	}, schemas.HookBeforeToolCall))
+	r.deliver("p1", prompt("go"))
+	r.wantEnd(schemas.EndNoToolCalls)
+	if d := cmp.Diff([]string{"beforeToolCall of svc was not decided: hook service panicked: oh"}, r.results()); d != "" {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+}
+
+// everything answers at every hook with a change.
+func everything(_ context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, _ error) {
+	more := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "more"}}, Timestamp: 1}}
+	switch to.Hook {
+	case schemas.HookInput:
+		a.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], more...)
+	case schemas.HookBeforeAgentStart:
+		prompt := "You are asked."
+		a.Messages, a.SystemPrompt = more, &prompt
+	case schemas.HookContext:
+		a.Messages = append(more, req.Messages...)
+	case schemas.HookBeforeToolCall:
+		a.Args = []byte(`{"v":"changed"}`)
+	case schemas.HookAfterToolCall:
+		content := schemas.Contents{schemas.Text{Text: "changed"}}
+		a.Content = &content
+	}
+	return a, nil
+}
+
+// TestHooksGoOnAfterEveryEvent takes the session up by another host after each event of a run with every hook, and delivers
+// everything once more: what was decided is not decided again where it changes what follows.
+func TestHooksGoOnAfterEveryEvent(t *testing.T) {
+	play := func(r *rig) {
+		r.deliver("p1", prompt("go"))
+		for range r.tools.requests {
+			req := r.tools.take(t)
+			if string(req.Arguments) != `{"v":"changed"}` {
+				t.Errorf("handed over with %s", req.Arguments)
+			}
+			id, result := answerTo(req, "ok")
+			r.deliver(id, result)
+		}
+		r.wantEnd(schemas.EndNoToolCalls)
+	}
+	hooked := served(everything, schemas.HookNames()...)
+	whole := newRig(t, toolThenDone("t1"), hooked)
+	play(whole)
+	for n := range whole.events() {
+		r := newRig(t, toolThenDone("t1"), hooked)
+		for _, e := range whole.events()[:n] {
+			appendTo(t, r, e)
+		}
+		play(r)
+		if d := cmp.Diff([]string{"changed"}, r.results()); d != "" {
+			t.Errorf("after %d events: results (-want +got):\n%s", n, d)
+		}
+		if d := cmp.Diff([]string{"go", "more", "more"}, r.said()); d != "" {
+			t.Errorf("after %d events: said (-want +got):\n%s", n, d)
+		}
+	}
+}
+
+// said is what users said in the log.
+func (r *rig) said() (texts []string) {
+	for _, e := range r.events() {
+		if end, ok := e.Data.(*schemas.MessageEnd); ok && end.Message.MessageRole() == schemas.RoleUser {
+			texts = append(texts, end.Message.Message.(*schemas.UserMessage).Content.JoinText())
+		}
+	}
+	return texts
+}
+
+// An input that comes right before a run polls its queue is screened first.
+func TestAnInputIsScreenedBeforeItIsTaken(t *testing.T) {
+	var r *rig
+	r = newRig(t, modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return say("done"), nil
+	}),
+		served(func(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, _ error) {
+			a.Handled = req.CommandID == "st1"
+			return a, nil
+		}, schemas.HookInput),
+		func(o *driver.HostOptions) {
+			o.Hooks.ShouldStopAfterTurn = func(context.Context, driver.TurnContext) (bool, error) {
+				r.deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "dropped"}})
+				return false, nil
+			}
+		})
+	r.deliver("p1", prompt("go"))
+	if d := cmp.Diff([]string{"go"}, r.said()); d != "" {
+		t.Errorf("said (-want +got):\n%s", d)
+	}
+}
