@@ -10,6 +10,7 @@
 //	edit PATH: OLD => NEW calls edit
 //	grep PATTERN [PATH]   calls grep
 //	find PATTERN [PATH]   calls find
+//	call TOOL {JSON}      calls any other tool, with these arguments
 //
 // Several such lines are several calls of one reply. A line whose tool the request does not offer is explained instead.
 // When the transcript ends with tool results, the reply tells what came back, and the turn is over. Any other text gets

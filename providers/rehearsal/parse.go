@@ -51,6 +51,12 @@ type (
 	}
 )
 
+// callWord begins a line that calls any tool, with its arguments as JSON.
+const callWord = "call"
+
+// callRule is the rule of such a line.
+func callRule(tool string) rule { return rule{tool: tool, shape: callWord + " " + tool + " {JSON}"} }
+
 // parse returns the calls the lines of a text ask for, and the rules of lines whose tool is not offered.
 func parse(text string, offered map[string]bool) (calls []schemas.ToolCall, missing []rule) {
 	for line := range strings.Lines(text) {
@@ -79,12 +85,25 @@ func parseLine(line string) (rule, any) {
 		return rules[0], commandArgs{Command: command}
 	}
 	word, rest, _ := strings.Cut(line, " ")
+	if word == callWord {
+		return parseCall(rest)
+	}
 	for _, r := range rules[1:] {
 		if r.tool == word {
 			return r, r.parse(strings.TrimSpace(rest))
 		}
 	}
 	return rule{}, nil
+}
+
+// parseCall takes a tool's name and a JSON object. Nothing else is a call: people say "call me".
+func parseCall(rest string) (rule, any) {
+	tool, args, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	args = strings.TrimSpace(args)
+	if schemas.CheckToken("tool", tool) != nil || !strings.HasPrefix(args, "{") || !json.Valid([]byte(args)) {
+		return rule{}, nil
+	}
+	return callRule(tool), json.RawMessage(args)
 }
 
 func parsePath(rest string) any {

@@ -74,8 +74,10 @@ func TestLinesBecomeCalls(t *testing.T) {
 		"edit a.go: foo =>":            `edit {"path":"a.go","edits":[{"oldText":"foo","newText":""}]}`,
 		"grep TODO src":                `grep {"pattern":"TODO","path":"src"}`,
 		"find *.go":                    `find {"pattern":"*.go"}`,
+		`call dice {"sides": 6}`:       `dice {"sides":6}`,
+		"  call  ls  {}":               `ls {}`,
 	} {
-		_, message := stream(t, request(line, all()...))
+		_, message := stream(t, request(line, append(all(), "dice")...))
 		calls := message.Content.ToolCalls()
 		if len(calls) != 1 || message.StopReason != schemas.StopToolUse {
 			t.Errorf("%q: %+v", line, message)
@@ -116,8 +118,26 @@ func TestMissingToolsAreExplained(t *testing.T) {
 	}
 }
 
+func TestOtherToolsAreNamed(t *testing.T) {
+	_, message := stream(t, request("hello", "ls", "dice", "clock"))
+	if said := message.Content.JoinText(); !strings.HasSuffix(said, "\n  ls [PATH]\n  call clock {JSON}\n  call dice {JSON}") {
+		t.Errorf("said %q", said)
+	}
+	_, message = stream(t, request("hello", strings.Split("a b c d e f g h i j", " ")...))
+	if said := message.Content.JoinText(); !strings.HasSuffix(said, "\n  call h {JSON}\n  call TOOL {JSON}, for 2 more tools") {
+		t.Errorf("said %q", said)
+	}
+	_, message = stream(t, request(`call oven {"hot":"secret"}`, "dice"))
+	said := message.Content.JoinText()
+	if !strings.Contains(said, "would call the tool oven, which this session does not offer") || !strings.Contains(said, "call dice {JSON}") ||
+		strings.Contains(said, "secret") {
+		t.Errorf("said %q", said)
+	}
+}
+
 func TestOtherTextIsIntroduced(t *testing.T) {
-	for _, text := range []string{"my password is hunter2", "", "readme please", "write nothing", "edit a: b", "!", "read", "grep"} {
+	for _, text := range []string{"my password is hunter2", "", "readme please", "write nothing", "edit a: b", "!", "read", "grep",
+		"call me", "call", "call bash", "call bash [1]", "call bash {", "call a.b {}", "call it {a day}"} {
 		_, message := stream(t, request(text, "bash", "write", "edit", "read", "grep"))
 		said := message.Content.JoinText()
 		if message.StopReason != schemas.StopStop || !strings.HasPrefix(said, "This is rehearsal") || !strings.Contains(said, "!COMMAND") {

@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,7 +20,7 @@ const (
 func introduce(offered map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("This is rehearsal, a model that needs no key and follows rules instead of thinking. ")
-	shapes := shapesOf(func(r rule) bool { return offered[r.tool] })
+	shapes := shapesOf(offered)
 	if len(shapes) == 0 {
 		b.WriteString("It would call tools, but this session offers none that it knows.")
 		return b.String()
@@ -31,12 +32,25 @@ func introduce(offered map[string]bool) string {
 	return b.String()
 }
 
-func shapesOf(wanted func(rule) bool) []string {
+// maxOtherShapes is how many tools without a rule of their own are named.
+const maxOtherShapes = 8
+
+// shapesOf says how the tools that are offered can be called.
+func shapesOf(offered map[string]bool) []string {
+	others := maps.Clone(offered)
 	var shapes []string
 	for _, r := range rules {
-		if wanted(r) {
+		if offered[r.tool] {
 			shapes = append(shapes, r.shape)
 		}
+		delete(others, r.tool)
+	}
+	names := slices.Sorted(maps.Keys(others))
+	for _, name := range names[:min(len(names), maxOtherShapes)] {
+		shapes = append(shapes, callRule(name).shape)
+	}
+	if more := len(names) - maxOtherShapes; more > 0 {
+		shapes = append(shapes, fmt.Sprintf("%s TOOL {JSON}, for %d more tools", callWord, more))
 	}
 	return shapes
 }
@@ -59,7 +73,7 @@ func announce(calls []schemas.ToolCall, missing []rule, offered map[string]bool)
 		}
 	}
 	if len(calls) == 0 {
-		if shapes := shapesOf(func(r rule) bool { return offered[r.tool] }); len(shapes) > 0 {
+		if shapes := shapesOf(offered); len(shapes) > 0 {
 			sentences = append(sentences, "These forms work here: "+strings.Join(shapes, "; ")+".")
 		}
 	}

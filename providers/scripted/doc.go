@@ -27,5 +27,6 @@
 //	{"events": [{"type": "start"}, {"delayMs": 50}, {"type": "text_delta", "contentIndex": 0, "delta": "Hi"}, {"type": "done"}],
 //	 "message": {"content": [{"type": "text", "text": "Hi"}], "stopReason": "stop", "usage": {...}, "errorMessage": "..."}}
 //
-// After the last response, or where no script matches, the model answers with an error event.
+// Any response may begin with "fail": ["529 overloaded", ...], the error texts of its first attempts: what a retry looks
+// like. After the last response, or where no script matches, the model answers with an error event.
 package scripted

@@ -101,6 +101,7 @@ func decodeResponses(script, scripts int, raws []json.RawMessage) ([]Response, e
 
 // responseJSON is a response in either form.
 type responseJSON struct {
+	Fail    []string           `json:"fail"`
 	Events  *[]json.RawMessage `json:"events"`
 	Message json.RawMessage    `json:"message"` // decoded leniently: it may be copied from a transcript, role and all
 
@@ -120,6 +121,12 @@ func decodeResponse(raw json.RawMessage) (Response, error) {
 	if err := strict(raw, &in); err != nil {
 		return Response{}, err
 	}
+	r, err := in.response()
+	r.Fail = in.Fail
+	return r, err
+}
+
+func (in responseJSON) response() (Response, error) {
 	short := in.Thinking != "" || in.Text != "" || len(in.ToolCalls) > 0
 	switch {
 	case short && (in.Events != nil || in.Message != nil):

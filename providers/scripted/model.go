@@ -44,8 +44,30 @@ type Model struct {
 
 type script struct {
 	match   *regexp.Regexp
-	replies []*playback.Reply
+	replies []reply
 	loop    bool
+}
+
+// reply is a response, and what its first attempts get instead.
+type reply struct {
+	good   *playback.Reply
+	failed []*playback.Reply
+}
+
+func newReply(r Response, o Options) (reply, error) {
+	good, err := r.prepare(o)
+	made := reply{good: good}
+	for _, text := range r.Fail {
+		made.failed = append(made.failed, playback.Failure(text))
+	}
+	return made, err
+}
+
+func (r reply) attempt(n int) *playback.Reply {
+	if n < len(r.failed) {
+		return r.failed[n]
+	}
+	return r.good
 }
 
 var (
@@ -79,7 +101,7 @@ func NewScripts(o Options, scripts ...Script) (*Model, error) {
 		prepared := script{match: s.Match, loop: s.Loop}
 		m.chosen = m.chosen || s.Match != nil
 		for j, response := range s.Responses {
-			reply, err := response.prepare(o)
+			reply, err := newReply(response, o)
 			if err != nil {
 				return nil, fmt.Errorf("scripted: %w", &placeError{script: i + 1, scripts: len(scripts), response: j + 1, err: err})
 			}
@@ -109,12 +131,12 @@ func (e *placeError) Unwrap() error { return e.err }
 // Stream plays the response to the request. It never yields an error: what goes wrong is an error event.
 func (m *Model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
-		m.reply(req.Messages).Play(ctx, playback.PlaceOf(req), m.now(), yield)
+		m.reply(req.Messages, req.Attempt).Play(ctx, playback.PlaceOf(req), m.now(), yield)
 	}
 }
 
-// reply chooses by the transcript alone.
-func (m *Model) reply(messages schemas.Messages) *playback.Reply {
+// reply chooses by the transcript and the number of the attempt.
+func (m *Model) reply(messages schemas.Messages, attempt int) *playback.Reply {
 	said := ""
 	if m.chosen {
 		said, messages = lastWords(messages)
@@ -131,7 +153,7 @@ func (m *Model) reply(messages schemas.Messages) *playback.Reply {
 		if n >= len(s.replies) {
 			return exhausted
 		}
-		return s.replies[n]
+		return s.replies[n].attempt(attempt)
 	}
 	return unmatched
 }

@@ -14,8 +14,9 @@ import (
 // Response is one reply. Without Events the message is streamed in full, in chunks; with them exactly they are, and
 // the message is the payload of the last. API, Provider, Model and Timestamp of the message are filled in by each call;
 // so is the id of a tool call that has none, from its place in the transcript. An empty stop reason is toolUse if the
-// message has tool calls, else stop.
+// message has tool calls, else stop. Fail are the texts with which the first attempts fail, before it is played.
 type Response struct {
+	Fail    []string
 	Events  []Event
 	Message schemas.AssistantMessage
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// TextAborted is the error message of a reply cut off by its context.
-const TextAborted = "Request was aborted"
 
 // Place is where in a session a reply is played. Number counts the session's replies, this one included.
 type Place struct {
@@ -98,6 +96,6 @@ func (r *Reply) first(at Place, stamp int64) *schemas.AssistantMessage {
 func (r *Reply) aborted(n int, at Place, stamp int64) schemas.StreamEvent {
 	m := r.first(at, stamp)
 	m.Content = r.streamed(n, at)
-	m.StopReason, m.ErrorMessage = schemas.StopAborted, TextAborted
+	m.StopReason, m.ErrorMessage = schemas.StopAborted, providers.TextAborted
 	return schemas.StreamEvent{Type: schemas.StreamError, Reason: schemas.StopAborted, Message: m}
 }

@@ -1,0 +1,101 @@
+// Package azureopenairesponses speaks OpenAI's Responses API as Azure serves it, on OpenAI's own SDK: another way to say
+// the key, a version in the query, and deployments that may have names of their own.
+package azureopenairesponses
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/openaiapi"
+	"github.com/loopbus/loopbus/providers/internal/responses"
+	"github.com/loopbus/loopbus/providers/internal/transport"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// API is the id of the API in the catalogue.
+const API = "azure-openai-responses"
+
+// defaultVersion is the version of the API where nothing else is said.
+const defaultVersion = "v1"
+
+//lint:ignore ST1005 the text that clients know
+var errNoURL = errors.New("Azure OpenAI base URL is required. Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, " +
+	"or pass azureBaseUrl, azureResourceName, or model.baseUrl.")
+
+// options are the vendor's own of a request. What they leave open comes from the environment, and then from the model.
+type options struct {
+	APIVersion     string `json:"azureApiVersion"`
+	ResourceName   string `json:"azureResourceName"`
+	BaseURL        string `json:"azureBaseUrl"`
+	DeploymentName string `json:"azureDeploymentName"`
+}
+
+// Stream answers a request, see [providers.StreamFunc].
+func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+	return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {
+		if err := req.NeedKey(); err != nil {
+			return err
+		}
+		var o options
+		if err := req.DecodeVendor(&o); err != nil {
+			return err
+		}
+		url := o.baseURL(req)
+		if url == "" {
+			return errNoURL
+		}
+		body, _, err := responses.NewBody(req, o.deployment(req), "openai", "openai-codex", "opencode", API)
+		if err != nil {
+			return err
+		}
+		body.PromptCacheKey = req.SessionID
+		tap := transport.New(req)
+		resp, err := responses.Send(ctx, tap, body, append(openaiapi.Options(req, tap), option.WithBaseURL(url),
+			option.WithAPIKey(""), option.WithHeaderDel("authorization"), option.WithHeader("api-key", req.APIKey),
+			option.WithQuery("api-version", first(o.APIVersion, req.Env("AZURE_OPENAI_API_VERSION"), defaultVersion))))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		s.Start()
+		return responses.NewReader(s, nil).Read(resp.Body)
+	})
+}
+
+func (o options) baseURL(req *providers.Request) string {
+	url := first(strings.TrimSpace(o.BaseURL), strings.TrimSpace(req.Env("AZURE_OPENAI_BASE_URL")))
+	if resource := first(o.ResourceName, req.Env("AZURE_OPENAI_RESOURCE_NAME")); url == "" && resource != "" {
+		url = "https://" + resource + ".openai.azure.com/openai/v1"
+	}
+	return strings.TrimRight(first(url, req.Model.BaseURL), "/")
+}
+
+// deployment is what Azure calls the model: as asked, or as AZURE_OPENAI_DEPLOYMENT_NAME_MAP (model=deployment,…) says.
+func (o options) deployment(req *providers.Request) string {
+	if o.DeploymentName != "" {
+		return o.DeploymentName
+	}
+	for pair := range strings.SplitSeq(req.Env("AZURE_OPENAI_DEPLOYMENT_NAME_MAP"), ",") {
+		model, deployment, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if ok && strings.TrimSpace(model) == req.Model.ID && strings.TrimSpace(deployment) != "" {
+			return strings.TrimSpace(deployment)
+		}
+	}
+	return req.Model.ID
+}
+
+// first returns the first that is not empty.
+func first(list ...string) string {
+	for _, s := range list {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+package bedrockconversestream
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/auth/bearer"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+const defaultRegion = "us-east-1"
+
+// awsEndpoint is an endpoint of AWS itself, which serves one region.
+var awsEndpoint = regexp.MustCompile(`^bedrock-runtime(-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
+
+// An account is where a request goes and with whose credentials. One of key and credentials is set.
+type account struct {
+	key         string // sent as it is
+	credentials aws.CredentialsProvider
+	region      string
+	endpoint    string // empty for AWS's own
+}
+
+// shared is what the SDK finds on the machine, by profile. It is safe for concurrent use.
+type shared struct {
+	mu      sync.Mutex
+	configs map[string]aws.Config
+}
+
+// account settles what the request says nothing of.
+func (sh *shared) account(ctx context.Context, s *settings) (account, error) {
+	a := account{key: s.APIKey}
+	region := cmp.Or(s.Region, s.Env("AWS_REGION", "AWS_DEFAULT_REGION"))
+	if id := s.Env("AWS_ACCESS_KEY_ID"); a.key == "" && s.Profile == "" && id != "" {
+		static := aws.Credentials{
+			AccessKeyID: id, SecretAccessKey: s.Env("AWS_SECRET_ACCESS_KEY"), SessionToken: s.Env("AWS_SESSION_TOKEN"),
+		}
+		a.credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return static, nil })
+	} else if a.key == "" {
+		found, err := sh.config(ctx, cmp.Or(s.Profile, s.Env("AWS_PROFILE")))
+		if err != nil {
+			return a, err
+		}
+		a.credentials = found.Credentials
+		region = cmp.Or(region, found.Region)
+	}
+	a.region, a.endpoint = place(cmp.Or(region, regionOfARN(s.Model.ID)), s.Model.BaseURL)
+	return a, nil
+}
+
+// config returns what there is for a profile; the empty one is the default.
+func (sh *shared) config(ctx context.Context, profile string) (aws.Config, error) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if found, ok := sh.configs[profile]; ok {
+		return found, nil
+	}
+	found, err := config.LoadDefaultConfig(ctx, config.WithSharedConfigProfile(profile))
+	if err != nil {
+		return found, fmt.Errorf("configuration of AWS, profile %q: %w", profile, err)
+	}
+	sh.configs[profile] = found
+	return found, nil
+}
+
+// place returns the region to sign for and the endpoint to send to, empty for the region's own.
+func place(region, baseURL string) (string, string) {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Host == "" {
+		return cmp.Or(region, defaultRegion), baseURL
+	}
+	m := awsEndpoint.FindStringSubmatch(u.Host)
+	switch {
+	case m == nil:
+		return cmp.Or(region, defaultRegion), baseURL
+	case region != "" && region != m[2] && m[1] == "":
+		return region, ""
+	}
+	return m[2], baseURL
+}
+
+// regionOfARN returns the region that an ARN names, or nothing.
+func regionOfARN(id string) string {
+	if parts := strings.SplitN(id, ":", 5); len(parts) == 5 && parts[0] == "arn" {
+		return parts[3]
+	}
+	return ""
+}
+
+// sendKey signs a request with a Bedrock API key. The SDK's own signer does so over HTTPS only; a gateway on the same
+// machine has none.
+type sendKey struct{}
+
+func (sendKey) SignWithBearerToken(_ context.Context, token bearer.Token, message bearer.Message) (bearer.Message, error) {
+	r, ok := message.(*smithyhttp.Request)
+	if !ok {
+		return nil, fmt.Errorf("sign %T with a key", message)
+	}
+	r = r.Clone()
+	if r.Header == nil {
+		r.Header = make(http.Header)
+	}
+	r.Header.Set("Authorization", "Bearer "+token.Value)
+	return r, nil
+}

@@ -1,0 +1,64 @@
+package bedrockconversestream
+
+import (
+	"cmp"
+
+	"github.com/loopbus/loopbus/providers/internal/wtf8"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// event is any of the vendor's events; each has some of the members. What it is called is in the frame.
+type event struct {
+	Role       string `json:"role"`
+	Index      int    `json:"contentBlockIndex"`
+	Start      start  `json:"start"`
+	Delta      delta  `json:"delta"`
+	StopReason string `json:"stopReason"`
+	Usage      *usage `json:"usage"`
+}
+
+// start is what a block begins with, if it is a tool call.
+type start struct {
+	ToolUse *struct {
+		ID   string `json:"toolUseId"`
+		Name string `json:"name"`
+	} `json:"toolUse"`
+}
+
+// delta is a piece of a block; one member is there.
+type delta struct {
+	Text    *wtf8.Text `json:"text"`
+	ToolUse *struct {
+		Input wtf8.Text `json:"input"`
+	} `json:"toolUse"`
+	Reasoning *struct {
+		Text      wtf8.Text `json:"text"`
+		Signature string    `json:"signature"`
+		Redacted  []byte    `json:"redactedContent"`
+	} `json:"reasoningContent"`
+}
+
+// usage are counts of tokens.
+type usage struct {
+	Input      int64 `json:"inputTokens"`
+	Output     int64 `json:"outputTokens"`
+	CacheRead  int64 `json:"cacheReadInputTokens"`
+	CacheWrite int64 `json:"cacheWriteInputTokens"`
+	Total      int64 `json:"totalTokens"`
+}
+
+func (u usage) counts() schemas.Usage {
+	return schemas.Usage{
+		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+		TotalTokens: cmp.Or(u.Total, u.Input+u.Output),
+	}
+}
+
+// stopReasons are the vendor's stop reasons that end a reply as it should; by all others it was held back or spoilt.
+var stopReasons = map[string]schemas.StopReason{
+	"end_turn":                      schemas.StopStop,
+	"stop_sequence":                 schemas.StopStop,
+	"max_tokens":                    schemas.StopLength,
+	"model_context_window_exceeded": schemas.StopLength,
+	"tool_use":                      schemas.StopToolUse,
+}

@@ -1,0 +1,169 @@
+package bedrockconversestream
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/claude"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// messages returns the transcript. The vendor wants the results of one reply's tool calls in one message, and refuses
+// replies without content.
+func (s *settings) messages() ([]types.Message, error) {
+	c := converter{claude: s.claude}
+	for _, m := range providers.Transform(s.Messages, s.Model, claude.CleanID) {
+		if err := c.message(m); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(c.out); n > 0 && s.caches() && c.out[n-1].Role == types.ConversationRoleUser {
+		c.out[n-1].Content = append(c.out[n-1].Content, &types.ContentBlockMemberCachePoint{Value: s.cachePoint()})
+	}
+	return c.out, nil
+}
+
+type converter struct {
+	claude  bool
+	results bool // the last message holds tool results
+	out     []types.Message
+}
+
+func (c *converter) message(m schemas.Message) error {
+	var blocks []types.ContentBlock
+	var err error
+	role, results := types.ConversationRoleUser, false
+	switch m := m.(type) {
+	case *schemas.UserMessage:
+		blocks, err = userBlocks(m.Content)
+	case *schemas.AssistantMessage:
+		role = types.ConversationRoleAssistant
+		if blocks, err = c.assistantBlocks(m.Content); err == nil && len(blocks) == 0 {
+			return nil
+		}
+	case *schemas.ToolResultMessage:
+		results = true
+		blocks, err = toolResult(m)
+	}
+	if err != nil {
+		return err
+	}
+	if n := len(c.out); results && c.results {
+		c.out[n-1].Content = append(c.out[n-1].Content, blocks...)
+	} else {
+		c.out = append(c.out, types.Message{Role: role, Content: blocks})
+	}
+	c.results = results
+	return nil
+}
+
+func userBlocks(content schemas.Contents) ([]types.ContentBlock, error) {
+	blocks := make([]types.ContentBlock, 0, len(content))
+	for _, c := range content {
+		switch c := c.(type) {
+		case schemas.Text:
+			blocks = append(blocks, &types.ContentBlockMemberText{Value: c.Text})
+		case schemas.Image:
+			image, err := imageOf(c)
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, &types.ContentBlockMemberImage{Value: image})
+		}
+	}
+	return blocks, nil
+}
+
+func (c *converter) assistantBlocks(content schemas.Contents) (blocks []types.ContentBlock, err error) {
+	for _, block := range content {
+		switch b := block.(type) {
+		case schemas.Text:
+			if !blank(b.Text) {
+				blocks = append(blocks, &types.ContentBlockMemberText{Value: b.Text})
+			}
+		case schemas.Thinking:
+			if reasoning := c.thinking(b); reasoning != nil {
+				blocks = append(blocks, reasoning)
+			}
+		case schemas.ToolCall:
+			input, err := documentOf(b.Arguments, "arguments of tool call "+b.ID)
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{
+				ToolUseId: aws.String(b.ID), Name: aws.String(b.Name), Input: input,
+			}})
+		}
+	}
+	return blocks, nil
+}
+
+// thinking returns what a thought is sent as, nil for nothing. Anthropic's models take it only with its signature, others
+// know no signatures.
+func (c *converter) thinking(b schemas.Thinking) types.ContentBlock {
+	if b.Redacted {
+		hidden, err := base64.StdEncoding.DecodeString(b.ThinkingSignature)
+		if err != nil || len(hidden) == 0 {
+			return nil
+		}
+		return &types.ContentBlockMemberReasoningContent{Value: &types.ReasoningContentBlockMemberRedactedContent{Value: hidden}}
+	}
+	if blank(b.Thinking) {
+		return nil
+	}
+	text := types.ReasoningTextBlock{Text: aws.String(b.Thinking)}
+	if c.claude {
+		if blank(b.ThinkingSignature) {
+			return &types.ContentBlockMemberText{Value: b.Thinking}
+		}
+		text.Signature = aws.String(b.ThinkingSignature)
+	}
+	return &types.ContentBlockMemberReasoningContent{Value: &types.ReasoningContentBlockMemberReasoningText{Value: text}}
+}
+
+func toolResult(m *schemas.ToolResultMessage) ([]types.ContentBlock, error) {
+	result := types.ToolResultBlock{
+		ToolUseId: aws.String(m.ToolCallID), Status: types.ToolResultStatusSuccess, Content: []types.ToolResultContentBlock{},
+	}
+	if m.IsError {
+		result.Status = types.ToolResultStatusError
+	}
+	for _, c := range m.Content {
+		switch c := c.(type) {
+		case schemas.Text:
+			result.Content = append(result.Content, &types.ToolResultContentBlockMemberText{Value: c.Text})
+		case schemas.Image:
+			image, err := imageOf(c)
+			if err != nil {
+				return nil, err
+			}
+			result.Content = append(result.Content, &types.ToolResultContentBlockMemberImage{Value: image})
+		}
+	}
+	return []types.ContentBlock{&types.ContentBlockMemberToolResult{Value: result}}, nil
+}
+
+// imageFormats are what the vendor calls the kinds of image that it takes.
+var imageFormats = map[string]types.ImageFormat{
+	"image/jpeg": types.ImageFormatJpeg, "image/jpg": types.ImageFormatJpeg, "image/png": types.ImageFormatPng,
+	"image/gif": types.ImageFormatGif, "image/webp": types.ImageFormatWebp,
+}
+
+func imageOf(i schemas.Image) (types.ImageBlock, error) {
+	format, ok := imageFormats[i.MimeType]
+	if !ok {
+		return types.ImageBlock{}, replyError("Unknown image type: " + i.MimeType)
+	}
+	data, err := base64.StdEncoding.DecodeString(i.Data)
+	if err != nil {
+		return types.ImageBlock{}, fmt.Errorf("image: %w", err)
+	}
+	return types.ImageBlock{Format: format, Source: &types.ImageSourceMemberBytes{Value: data}}, nil
+}
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }

@@ -1,0 +1,170 @@
+package bedrockconversestream
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
+
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// textRedacted stands for thinking whose words the vendor hides.
+const textRedacted = "[Reasoning redacted]"
+
+// errEarly is the error of a body that ends, or makes no sense any more, before the reply is complete.
+const errEarly = replyError("Bedrock stream ended before messageStop")
+
+// A reader makes a stream of the vendor's events.
+type reader struct {
+	stream  *assemble.Stream
+	blocks  map[int]*assemble.Block // by the vendor's index
+	reason  string                  // why the reply ended
+	counted bool                    // its usage has come, which is the last there is
+}
+
+// read reads the reply to its end.
+func read(s *assemble.Stream, body io.Reader) error {
+	r := reader{stream: s, blocks: make(map[int]*assemble.Block)}
+	in := bufio.NewReaderSize(body, 32<<10)
+	frames := eventstream.NewDecoder()
+	var buffer []byte
+	for r.reason == "" || !r.counted {
+		frame, err := frames.Decode(in, buffer[:0])
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("%w: %w", errEarly, err)
+		}
+		if err := r.frame(frame); err != nil {
+			return err
+		}
+		buffer = frame.Payload
+	}
+	return r.finish()
+}
+
+// frame takes in a frame. Events that are not known are not looked at.
+func (r *reader) frame(f eventstream.Message) error {
+	switch kind := header(f, eventstreamapi.MessageTypeHeader); kind {
+	case eventstreamapi.EventMessageType:
+		name := header(f, eventstreamapi.EventTypeHeader)
+		var e event
+		if err := json.Unmarshal(f.Payload, &e); err != nil {
+			return fmt.Errorf("event %s of the Bedrock stream: %w", name, err)
+		}
+		r.stream.Alive()
+		return r.event(name, e)
+	case eventstreamapi.ExceptionMessageType:
+		var e struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(f.Payload, &e) != nil || e.Message == "" {
+			e.Message = string(f.Payload)
+		}
+		return exception(header(f, eventstreamapi.ExceptionTypeHeader), e.Message)
+	case eventstreamapi.ErrorMessageType:
+		return exception(header(f, eventstreamapi.ErrorCodeHeader), header(f, eventstreamapi.ErrorMessageHeader))
+	}
+	return nil
+}
+
+func header(f eventstream.Message, name string) string {
+	if v := f.Headers.Get(name); v != nil {
+		return v.String()
+	}
+	return ""
+}
+
+func (r *reader) event(name string, e event) error {
+	switch name {
+	case "messageStart":
+		if e.Role != "assistant" {
+			return replyError("Unexpected assistant message start but got user message start instead")
+		}
+		r.stream.Start()
+	case "contentBlockStart":
+		if use := e.Start.ToolUse; use != nil {
+			r.blocks[e.Index] = r.stream.OpenToolCall(use.ID, use.Name)
+		}
+	case "contentBlockDelta":
+		return r.delta(e.Index, e.Delta)
+	case "contentBlockStop":
+		if b := r.blocks[e.Index]; b != nil {
+			b.End()
+			delete(r.blocks, e.Index)
+		}
+	case "messageStop":
+		r.reason = e.StopReason
+	case "metadata":
+		r.counted = true
+		if e.Usage != nil {
+			r.stream.SetUsage(e.Usage.counts())
+		}
+	}
+	return nil
+}
+
+// delta takes in a piece of a block. Only tool calls are announced: text and thinking begin with their first piece. A
+// piece that does not fit its block's kind is ignored.
+func (r *reader) delta(index int, d delta) error {
+	b := r.blocks[index]
+	if b == nil {
+		switch {
+		case d.Text != nil:
+			b = r.stream.OpenText()
+		case d.Reasoning != nil:
+			b = r.stream.OpenThinking()
+		default:
+			return nil
+		}
+		r.blocks[index] = b
+	}
+	switch kind := b.Kind(); {
+	case d.Text != nil && kind == schemas.ContentText:
+		b.Delta(string(*d.Text))
+	case d.ToolUse != nil && kind == schemas.ContentToolCall:
+		b.Delta(string(d.ToolUse.Input))
+	case d.Reasoning != nil && kind == schemas.ContentThinking:
+		if d.Reasoning.Text != "" {
+			b.Delta(string(d.Reasoning.Text))
+		}
+		b.AddSignature(d.Reasoning.Signature)
+		return hide(b, d.Reasoning.Redacted)
+	}
+	return nil
+}
+
+// hide adds hidden thinking to a block: the block has no words then, and what is hidden is its signature, in base64.
+func hide(b *assemble.Block, piece []byte) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	before, err := base64.StdEncoding.DecodeString(b.Signature())
+	if err != nil {
+		return fmt.Errorf("hidden thinking behind a signature: %w", err)
+	}
+	b.Redact()
+	b.Replace(textRedacted)
+	b.Sign(base64.StdEncoding.EncodeToString(append(before, piece...)))
+	return nil
+}
+
+// finish ends the reply by its reason.
+func (r *reader) finish() error {
+	if r.reason == "" {
+		return errEarly
+	}
+	reason, ok := stopReasons[r.reason]
+	if !ok {
+		return replyError("Reply blocked: " + r.reason)
+	}
+	r.stream.Finish(reason)
+	return nil
+}

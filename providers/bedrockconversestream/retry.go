@@ -1,0 +1,39 @@
+package bedrockconversestream
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/transport"
+)
+
+// retryer says whether and when a request is repeated: as AWS wants it, unless the response says something else. A gateway
+// in AWS's place may, and so does the tap where a wait would be too long.
+func retryer(req *providers.Request, tap *transport.Tap) aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = req.Retries() + 1
+		usual := retry.NewExponentialJitterBackoff(o.MaxBackoff)
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
+			if failure, failed := tap.Failure(); failed {
+				if wait, told := transport.RetryAfter(failure.Header, req.Time()); told {
+					return wait, nil
+				}
+			}
+			return usual.BackoffDelay(attempt, err)
+		})
+		told := retry.IsErrorRetryableFunc(func(error) aws.Ternary {
+			failure, _ := tap.Failure()
+			switch failure.Header.Get("X-Should-Retry") {
+			case "true":
+				return aws.TrueTernary
+			case "false":
+				return aws.FalseTernary
+			}
+			return aws.UnknownTernary
+		})
+		o.Retryables = append([]retry.IsErrorRetryable{told}, o.Retryables...)
+	})
+}

@@ -1,0 +1,78 @@
+package bedrockconversestream
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+	"github.com/aws/smithy-go/auth/bearer"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/transport"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Stream answers a request. It is a [providers.StreamFunc], and keeps nothing.
+func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+	return New()(ctx, req)
+}
+
+// New returns a [Stream] that keeps the credentials it found on the machine until they expire.
+func New() providers.StreamFunc {
+	found := &shared{configs: make(map[string]aws.Config)}
+	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+		return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {
+			body, err := found.call(ctx, req)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = body.Close() }()
+			return read(s, body)
+		})
+	}
+}
+
+// call sends the request, more than once if need be, and returns the body that is to be read.
+func (sh *shared) call(ctx context.Context, req *providers.Request) (io.ReadCloser, error) {
+	s, err := settingsOf(req)
+	if err != nil {
+		return nil, err
+	}
+	input, err := s.input()
+	if err != nil {
+		return nil, err
+	}
+	a, err := sh.account(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	tap := transport.New(req)
+	kept := &keeper{client: tap.Client()}
+	out, err := bedrockruntime.New(bedrockruntime.Options{}, a.apply, func(o *bedrockruntime.Options) {
+		o.HTTPClient, o.Retryer = kept, retryer(req, tap)
+	}).ConverseStream(ctx, input)
+	if err != nil {
+		kept.close()
+		return nil, callError(tap, err)
+	}
+	_ = out.GetStream().Close() // of an empty body
+	return kept.body, nil
+}
+
+// apply makes the SDK's client the account's, whatever the process's environment says.
+func (a account) apply(o *bedrockruntime.Options) {
+	o.Region = a.region
+	if a.endpoint != "" {
+		o.BaseEndpoint = aws.String(a.endpoint)
+	}
+	if a.key == "" {
+		o.Credentials, o.AuthSchemePreference = a.credentials, []string{"sigv4"}
+		return
+	}
+	o.AuthSchemePreference = []string{"httpBearerAuth"}
+	o.BearerAuthTokenProvider = bearer.StaticTokenProvider{Token: bearer.Token{Value: a.key}}
+	o.BearerAuthSigner = sendKey{}
+}

@@ -1,0 +1,250 @@
+package providers_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/anthropicmessages"
+	"github.com/loopbus/loopbus/providers/azureopenairesponses"
+	"github.com/loopbus/loopbus/providers/bedrockconversestream"
+	"github.com/loopbus/loopbus/providers/googlegenerativeai"
+	"github.com/loopbus/loopbus/providers/googlevertex"
+	"github.com/loopbus/loopbus/providers/mistralconversations"
+	"github.com/loopbus/loopbus/providers/openaicompletions"
+	"github.com/loopbus/loopbus/providers/openairesponses"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const conformanceFolder = "testdata/conformance"
+
+// apis are the packages that the cases are played with, by the API's id.
+var apis = map[string]providers.StreamFunc{
+	"anthropic-messages":      anthropicmessages.Stream,
+	"azure-openai-responses":  azureopenairesponses.Stream,
+	"bedrock-converse-stream": bedrockconversestream.Stream,
+	"google-generative-ai":    googlegenerativeai.Stream,
+	"google-vertex":           googlevertex.New(),
+	"mistral-conversations":   mistralconversations.Stream,
+	"openai-completions":      openaicompletions.Stream,
+	"openai-responses":        openairesponses.Stream,
+}
+
+// silentAPIs are those whose reference implementation never reports a response. Ours all do.
+var silentAPIs = []string{"google-generative-ai", "google-vertex", "mistral-conversations"}
+
+// TestConformance plays the recorded cases: same request, same events, same message. Run one API's with
+// -run 'TestConformance/anthropic-messages'.
+func TestConformance(t *testing.T) { playFolder(t, conformanceFolder) }
+
+// TestConformanceOfMore plays the cases in the folder that LOOPBUS_PROVIDER_CASES names, if it names one.
+func TestConformanceOfMore(t *testing.T) {
+	if folder := os.Getenv("LOOPBUS_PROVIDER_CASES"); folder != "" {
+		playFolder(t, folder)
+	}
+}
+
+func playFolder(t *testing.T, folder string) {
+	better := deviations(t)
+	for _, file := range recordings(t, folder) {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := parseRecording(raw, "")
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		stream := apis[r.API]
+		if stream == nil {
+			t.Fatalf("%s: no package speaks %q", file, r.API)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(r.API+"/"+name, func(t *testing.T) {
+			t.Parallel()
+			for _, problem := range play(t, raw, stream, better[r.API+"/"+name]) {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+// outcome is what came of a case.
+type outcome struct {
+	requests []sentRequest
+	statuses []any // of the responses that did not fail
+	events   []schemas.StreamEvent
+}
+
+// play plays a case and returns what is not as it should be.
+func play(t *testing.T, raw []byte, stream providers.StreamFunc, better object) []string {
+	r, err := parseRecording(raw, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopAt := -1
+	if r.Abort != nil && r.Abort.When == "afterChunk" {
+		stopAt = r.Abort.Chunk
+	}
+	vendor := newFakeVendor(r.HTTP, stopAt)
+	if r, err = parseRecording(raw, vendor.start(t)); err != nil {
+		t.Fatal(err)
+	}
+	if better != nil {
+		r.Expected = merge(r.Expected, better).(object)
+	}
+	return r.check(r.run(t, vendor, stream))
+}
+
+// run makes the request and reads the stream.
+func (r *recording) run(t *testing.T, vendor *fakeVendor, stream providers.StreamFunc) (o outcome) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	req := r.request(t)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	req.HTTP = &http.Client{Transport: transport}
+	req.OnResponse = func(status int, _ http.Header) {
+		if status < 400 {
+			o.statuses = append(o.statuses, float64(status))
+		}
+	}
+	shown := r.abort(ctx, cancel, vendor)
+	for e, err := range stream(ctx, req) {
+		if err != nil {
+			t.Fatalf("the iterator yielded the error %v", err)
+		}
+		o.events = append(o.events, e)
+		if len(o.events) == r.eventsBeforeAbort() {
+			shown()
+		}
+	}
+	o.requests = vendor.sent()
+	return o
+}
+
+// patience is how long an abort waits for events that should come and do not.
+const patience = 20 * time.Second
+
+// abort cancels the request where the case says so, but not before its reader has called shown: the server has sent
+// what it is to send, and all that can be made of it has been read.
+func (r *recording) abort(ctx context.Context, cancel func(), vendor *fakeVendor) (shown func()) {
+	if r.Abort == nil {
+		return func() {}
+	}
+	if r.Abort.When == "beforeCall" {
+		cancel()
+	}
+	read := make(chan struct{})
+	if r.eventsBeforeAbort() == 0 {
+		close(read)
+	}
+	go func() {
+		for _, c := range []<-chan struct{}{vendor.reached, read} {
+			select {
+			case <-c:
+			case <-ctx.Done():
+			case <-time.After(patience):
+			}
+		}
+		if r.Abort.When != "afterReply" {
+			cancel()
+		}
+	}()
+	return sync.OnceFunc(func() { close(read) })
+}
+
+// eventsBeforeAbort counts the recorded events up to the last that an abort did not bring about.
+func (r *recording) eventsBeforeAbort() int {
+	events := asList(r.Expected["events"])
+	for n := len(events); n > 0; n-- {
+		kind := events[n-1].(object)["type"].(string)
+		if kind != "error" && kind != "done" && !strings.HasSuffix(kind, "_end") {
+			return n
+		}
+	}
+	return 0
+}
+
+// check compares what came of the case with what is expected and returns the differences.
+func (r *recording) check(o outcome) (problems []string) {
+	differ := func(what string, want, got any, opts ...cmp.Option) {
+		if d := cmp.Diff(want, got, opts...); d != "" {
+			problems = append(problems, what+" (-want +got):\n"+d)
+		}
+	}
+	var request any
+	if len(o.requests) > 0 {
+		request = r.requestOf(o.requests[0])
+	}
+	differ("request", r.comparable(r.Expected["request"]), r.comparable(request))
+	if r.Compare.Skip == "outcome" {
+		return problems
+	}
+	differ("number of requests", r.Expected["requestCount"], float64(len(o.requests)))
+	if len(o.requests) > 1 && r.Expected["requestsDiffer"] == nil && !sameBodies(o.requests) {
+		problems = append(problems, "the bodies of the requests differ")
+	}
+	if !slices.Contains(silentAPIs, r.API) {
+		differ("statuses", r.Expected["responseStatuses"], append([]any{}, o.statuses...))
+	}
+	return append(problems, r.checkStream(o.events)...)
+}
+
+// checkStream compares the events and the final message.
+func (r *recording) checkStream(events []schemas.StreamEvent) (problems []string) {
+	differ := func(what string, want, got any, opts ...cmp.Option) {
+		if d := cmp.Diff(want, got, opts...); d != "" {
+			problems = append(problems, what+" (-want +got):\n"+d)
+		}
+	}
+	if len(events) == 0 || !events[len(events)-1].Terminal() || events[len(events)-1].Message == nil {
+		return []string{"the stream has no terminal event with a message"}
+	}
+	final := events[len(events)-1].Message
+	overflow := providers.IsContextOverflow(final, r.Model.ContextWindow)
+	retryable := providers.IsRetryable(final, r.Model.ContextWindow)
+	want, _ := r.Expected["message"].(object)
+	got := messageOf(final).(object)
+	text, _ := want["errorMessage"].(string)
+	if r.Compare.ErrorMessage != nil {
+		if p := compareText(r.Compare.ErrorMessage, text, final.ErrorMessage, retryable); p != "" {
+			problems = append(problems, p)
+		}
+		delete(want, "errorMessage")
+		delete(got, "errorMessage")
+	}
+	wantAll := object{"events": r.embeddedAll(joinHalves(asList(r.Expected["events"]))), "message": r.embedded(want)}
+	gotAll := object{"events": r.embeddedAll(eventsOf(events)), "message": r.embedded(got)}
+	bound, err := bindGenerated(wantAll, gotAll)
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	differ("stream", bound, any(gotAll), roundedCosts)
+	derived, _ := r.Expected["derived"].(object)
+	differ("context overflow", derived["contextOverflow"], any(overflow))
+	if r.Compare.Retryable != "ignore" {
+		differ("retryable", derived["retryable"], any(retryable))
+	}
+	if final.Timestamp == 0 {
+		problems = append(problems, "the message has no timestamp")
+	}
+	return problems
+}
+
+func (r *recording) embeddedAll(events []any) []any {
+	for i := range events {
+		events[i] = r.embedded(events[i])
+	}
+	return events
+}

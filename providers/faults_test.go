@@ -1,0 +1,251 @@
+package providers_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A fault is a server that does not answer as it should.
+type fault struct {
+	serve     func(api string, w http.ResponseWriter, r *http.Request)
+	text      string // that the error's has in it
+	retryable bool
+}
+
+var faults = map[string]fault{
+	"a stream that is cut": {
+		serve: func(api string, w http.ResponseWriter, _ *http.Request) {
+			beginReply(api, w)
+			panic(http.ErrAbortHandler)
+		},
+		text: "terminated", retryable: true,
+	},
+	"a stream that stalls": {
+		serve: func(api string, w http.ResponseWriter, r *http.Request) {
+			beginReply(api, w)
+			<-r.Context().Done()
+		},
+		text: "timed out", retryable: true,
+	},
+	"a stream that ends early": {
+		serve:     func(api string, w http.ResponseWriter, _ *http.Request) { beginReply(api, w) },
+		retryable: true,
+	},
+	"a response without a body": {
+		serve:     func(api string, w http.ResponseWriter, _ *http.Request) { beginHead(api, w) },
+		retryable: true,
+	},
+	"broken JSON": {
+		serve: func(api string, w http.ResponseWriter, _ *http.Request) {
+			beginReply(api, w)
+			_, _ = io.WriteString(w, "\n\nevent: x\ndata: {\"broken\": \"jso\n\ndata: ]]\n\n")
+		},
+		retryable: true,
+	},
+	"no response": {
+		serve: func(_ string, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		text:  "timed out", retryable: true,
+	},
+	"a connection that is closed": {
+		serve: func(string, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		text:  "connection error", retryable: true,
+	},
+	"another host": {
+		serve: func(_ string, w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere.invalid/?key=a-key-for-tests", http.StatusTemporaryRedirect)
+		},
+	},
+	"a page": {
+		serve: func(_ string, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html><body>Sign in to the guest network</body></html>")
+		},
+		retryable: true,
+	},
+}
+
+// beginHead is the head of a good response.
+func beginHead(api string, w http.ResponseWriter) {
+	w.Header().Set("Content-Type", cmp.Or(wireReplies[api].contentType, "text/event-stream"))
+	_ = http.NewResponseController(w).Flush()
+}
+
+// beginReply sends most of a good reply.
+func beginReply(api string, w http.ResponseWriter) {
+	beginHead(api, w)
+	body := wireReplies[api].text(8)
+	_, _ = w.Write(body[:len(body)*3/5])
+	_ = http.NewResponseController(w).Flush()
+}
+
+// serveFault returns a request to a server with the fault.
+func serveFault(t *testing.T, api string, serve func(http.ResponseWriter, *http.Request)) *providers.Request {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		serve(w, r)
+	}))
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		transport.CloseIdleConnections()
+	})
+	req := wireRequest(api, s.URL, &http.Client{Transport: transport})
+	req.MaxRetries = new(int)
+	return req
+}
+
+// final reads a stream and returns its message. It has to be well formed.
+func final(t *testing.T, ctx context.Context, api string, req *providers.Request) *schemas.AssistantMessage {
+	t.Helper()
+	var events []schemas.StreamEvent
+	for e, err := range apis[api](ctx, req) {
+		if err != nil {
+			t.Fatalf("the iterator yielded the error %v", err)
+		}
+		events = append(events, e)
+	}
+	checkWellFormed(t, events)
+	return events[len(events)-1].Message
+}
+
+// TestFaults holds that whatever a server does, a reply is a final message that says what was wrong.
+func TestFaults(t *testing.T) {
+	for _, api := range served() {
+		for name, f := range faults {
+			t.Run(api+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				req := serveFault(t, api, func(w http.ResponseWriter, r *http.Request) { f.serve(api, w, r) })
+				req.Timeout, req.IdleTimeout = time.Minute, time.Minute
+				switch name {
+				case "no response":
+					req.Timeout = 50 * time.Millisecond
+				case "a stream that stalls":
+					req.IdleTimeout = 50 * time.Millisecond
+				}
+				m := final(t, t.Context(), api, req)
+				if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, f.text) {
+					t.Errorf("%s: %q, want %q in it", m.StopReason, m.ErrorMessage, f.text)
+				}
+				if got := providers.IsRetryable(m, 0); got != f.retryable {
+					t.Errorf("%q retryable: %t", m.ErrorMessage, got)
+				}
+				if strings.Contains(m.ErrorMessage, req.APIKey) {
+					t.Errorf("the key is in %q", m.ErrorMessage)
+				}
+			})
+		}
+	}
+}
+
+// TestStatuses holds that every failing status is a final message with the body's text in it, and without the key.
+func TestStatuses(t *testing.T) {
+	bodies := map[string]string{
+		`{"error":{"message":"the reason, a-key-for-tests","type":"t"}}`: "the reason",
+		`{"message":"the reason","key":"a-key-for-tests"}`:               "the reason",
+		`<html>the reason a-key-for-tests</html>`:                        "the reason",
+		`"the reason`:            "the reason",
+		`{"error":"the reason"}`: "the reason",
+		`{"error":{"code":1}}`:   "code",
+		"":                       "",
+		strings.Repeat("x", 1e5): "xxx",
+	}
+	for _, api := range served() {
+		for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 499, 500, 501, 502, 503, 504, 520, 529, 599} {
+			t.Run(fmt.Sprintf("%s/%d", api, status), func(t *testing.T) {
+				t.Parallel()
+				for body, text := range bodies {
+					req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) {
+						w.WriteHeader(status)
+						_, _ = io.WriteString(w, body)
+					})
+					m := final(t, t.Context(), api, req)
+					if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, text) || strings.Contains(m.ErrorMessage, req.APIKey) {
+						t.Errorf("body %.60q: %s, %.200q", body, m.StopReason, m.ErrorMessage)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestEveryStatus has a server that answers with each status there is and no body, and where the status redirects, to nowhere.
+func TestEveryStatus(t *testing.T) {
+	for _, api := range served() {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			status := 0
+			req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			for status = 200; status < 600; status++ {
+				if m := final(t, t.Context(), api, req); m.StopReason != schemas.StopError || m.ErrorMessage == "" {
+					t.Errorf("%d: %s, %q", status, m.StopReason, m.ErrorMessage)
+				}
+			}
+		})
+	}
+}
+
+// TestALongRetryAfterIsNotWaitedFor has a vendor that asks to be asked again in an hour, which is longer than anybody waits.
+// The session decides then: the reply is one that may be asked for again.
+func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
+	for _, api := range served() {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				w.Header().Set("Retry-After", "3600")
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = io.WriteString(w, `{"error":{"message":"rate limit exceeded"},"message":"rate limit exceeded"}`)
+			})
+			req.MaxRetries = nil
+			m := final(t, t.Context(), api, req)
+			if m.StopReason != schemas.StopError || requests.Load() != 1 || !providers.IsRetryable(m, 0) {
+				t.Errorf("after %d requests: %s %q", requests.Load(), m.StopReason, m.ErrorMessage)
+			}
+		})
+	}
+}
+
+// TestAbortDoesNotWait holds that a request can be cancelled while its server keeps it waiting, or asked it to wait.
+func TestAbortDoesNotWait(t *testing.T) {
+	for name, serve := range map[string]http.HandlerFunc{
+		"for the response": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"for another attempt": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "50")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+	} {
+		for _, api := range served() {
+			t.Run(api+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithCancel(t.Context())
+				req := serveFault(t, api, func(w http.ResponseWriter, r *http.Request) {
+					time.AfterFunc(20*time.Millisecond, cancel)
+					serve(w, r)
+				})
+				req.MaxRetries = nil
+				begun := time.Now()
+				m := final(t, ctx, api, req)
+				if took := time.Since(begun); took > 40*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				// An API that does not try again may have failed before it was cancelled.
+				if m.StopReason != schemas.StopAborted && name == "for the response" {
+					t.Errorf("%s: %s", m.StopReason, m.ErrorMessage)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/catalogue"
+	"github.com/loopbus/loopbus/providers/gateway"
+	"github.com/loopbus/loopbus/providers/keys"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const models = `{"providers": {
+	"shop": {"defaults": {"api": "openai-completions", "baseUrl": "http://shop.test", "contextWindow": 100}, "models": {"m": {}}},
+	"here": {"open": true, "keyless": true, "defaults": {"api": "openai-completions", "baseUrl": "http://127.0.0.1:1"}},
+	"far": {"defaults": {"api": "google-vertex"}, "models": {"v": {}}}
+}}`
+
+// api answers with what it was asked.
+func api(asked *[]*providers.Request, status int, header http.Header) providers.StreamFunc {
+	return func(_ context.Context, r *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+		return func(yield func(schemas.StreamEvent, error) bool) {
+			*asked = append(*asked, r)
+			if r.OnResponse != nil {
+				r.OnResponse(status, header)
+			}
+			yield(schemas.StreamEvent{Type: schemas.StreamDone, Message: &schemas.AssistantMessage{StopReason: schemas.StopStop}}, nil)
+		}
+	}
+}
+
+// places is a limiter that keeps what it is told.
+type places struct {
+	log []string
+	err error
+}
+
+func (p *places) Acquire(_ context.Context, provider, session string) (func(), error) {
+	p.log = append(p.log, "take "+provider+" "+session)
+	return func() { p.log = append(p.log, "give back") }, p.err
+}
+
+func (p *places) Throttled(provider string, pause time.Duration) {
+	p.log = append(p.log, "pause "+provider+" "+pause.String())
+}
+
+func newGateway(t *testing.T, o gateway.Options, fn providers.StreamFunc) *gateway.Gateway {
+	t.Helper()
+	c, err := catalogue.Parse([]byte(models))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Catalogue, o.APIs = c, map[string]providers.StreamFunc{"openai-completions": fn}
+	return gateway.New(o)
+}
+
+// ask returns the last event's message.
+func ask(t *testing.T, g *gateway.Gateway, ctx context.Context, ref schemas.ModelRef) *schemas.AssistantMessage {
+	t.Helper()
+	var last *schemas.AssistantMessage
+	for e, err := range g.Stream(ctx, schemas.ModelRequest{Model: ref, SessionID: "s1", ThinkingLevel: schemas.ThinkingHigh}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = e.Message
+	}
+	if last == nil {
+		t.Fatal("no message")
+	}
+	return last
+}
+
+func TestARequestHasEverything(t *testing.T) {
+	var asked []*providers.Request
+	p := &places{}
+	g := newGateway(t, gateway.Options{
+		Keys: keys.Fixed{"shop": "sk-1"}, Limiter: p, Prepare: func(r *providers.Request) { r.MaxTokens = 7 },
+	}, api(&asked, http.StatusTooManyRequests, http.Header{"Retry-After": {"3"}}))
+	ask(t, g, t.Context(), schemas.ModelRef{Provider: "shop", ID: "m"})
+	r := asked[0]
+	if r.APIKey != "sk-1" || r.Model.BaseURL != "http://shop.test" || r.SessionID != "s1" || r.Reasoning != schemas.ThinkingHigh || r.MaxTokens != 7 {
+		t.Errorf("request %+v", r)
+	}
+	if d := cmp.Diff([]string{"take shop s1", "pause shop 3s", "give back"}, p.log); d != "" {
+		t.Errorf("limiter (-want +got):\n%s", d)
+	}
+	ask(t, g, t.Context(), schemas.ModelRef{Provider: "here", ID: "any"})
+	if key := asked[1].APIKey; key == "" || key == "sk-1" {
+		t.Errorf("a provider without keys got %q", key)
+	}
+}
+
+func TestWhatGoesWrongIsAFailedReply(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	full := &places{err: errors.New("too many wait")}
+	for name, c := range map[string]struct {
+		o    gateway.Options
+		ctx  context.Context
+		ref  schemas.ModelRef
+		want string
+	}{
+		"no such model": {ref: schemas.ModelRef{ID: "nothing"}, want: `no model "nothing"`},
+		"no such API":   {ref: schemas.ModelRef{Provider: "far", ID: "v"}, want: "no package speaks google-vertex"},
+		"no place":      {o: gateway.Options{Limiter: full}, ref: schemas.ModelRef{ID: "m"}, want: "too many wait"},
+		"cancelled":     {o: gateway.Options{Limiter: full}, ctx: ended, ref: schemas.ModelRef{ID: "m"}, want: providers.TextAborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.ctx == nil {
+				c.ctx = t.Context()
+			}
+			var asked []*providers.Request
+			m := ask(t, newGateway(t, c.o, api(&asked, 200, nil)), c.ctx, c.ref)
+			aborted := m.StopReason == schemas.StopAborted
+			if !m.Failed() || aborted != (name == "cancelled") || !strings.Contains(m.ErrorMessage, c.want) || len(asked) != 0 {
+				t.Errorf("%d requests, %s %q; want %q", len(asked), m.StopReason, m.ErrorMessage, c.want)
+			}
+		})
+	}
+}
+
+func TestRetryableKnowsTheWindow(t *testing.T) {
+	g := newGateway(t, gateway.Options{}, nil)
+	for text, want := range map[string]bool{"529 overloaded": true, "insufficient_quota": false, "prompt is too long: 500 rows": false} {
+		m := &schemas.AssistantMessage{Provider: "shop", Model: "m", StopReason: schemas.StopError, ErrorMessage: text}
+		if got := g.Retryable(m); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package googlevertex
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"cloud.google.com/go/auth"
+	"cloud.google.com/go/auth/credentials"
+)
+
+const scope = "https://www.googleapis.com/auth/cloud-platform"
+
+// defaultCredentials are the application default credentials, looked for when they are first needed.
+type defaultCredentials struct {
+	mu    sync.Mutex
+	found *auth.Credentials
+}
+
+// token returns an access token, an old one for as long as it lasts.
+func (d *defaultCredentials) token(ctx context.Context) (string, error) {
+	d.mu.Lock()
+	if d.found == nil {
+		found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{scope}})
+		if err != nil {
+			d.mu.Unlock()
+			return "", fmt.Errorf("application default credentials: %w", err)
+		}
+		d.found = found
+	}
+	found := d.found
+	d.mu.Unlock()
+	t, err := found.Token(ctx)
+	if err != nil {
+		return "", fmt.Errorf("access token of Google Cloud: %w", err)
+	}
+	return t.Value, nil
+}

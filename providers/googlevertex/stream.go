@@ -1,0 +1,97 @@
+// Package googlevertex speaks Gemini as Vertex AI serves it: with an API key, or with the application default
+// credentials of the machine for a project and a location. Why it is not on the vendor's SDK is said in
+// providers/internal/gemini.
+package googlevertex
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/gemini"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// API is the id of the API in the catalogue.
+const API = "google-vertex"
+
+var (
+	//lint:ignore ST1005 the text that clients know
+	errNoProject = errors.New("Vertex AI requires a project ID. Set GOOGLE_CLOUD_PROJECT/GCLOUD_PROJECT or pass project in options.")
+	//lint:ignore ST1005 the text that clients know
+	errNoPlace = errors.New("Vertex AI requires a location. Set GOOGLE_CLOUD_LOCATION or pass location in options.")
+)
+
+// options are the vendor's own of a request. What they leave open comes from the environment.
+type options struct {
+	Project  string `json:"project"`
+	Location string `json:"location"`
+}
+
+// New returns the function of the API, see [providers.StreamFunc]. It keeps the credentials of the machine, and asks for a
+// new token when the one it has is over.
+func New() providers.StreamFunc {
+	c := new(defaultCredentials)
+	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+		return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {
+			url, header, err := target(ctx, req, c)
+			if err != nil {
+				return err
+			}
+			return gemini.Play(ctx, s, req, url, header)
+		})
+	}
+}
+
+// target is where the request goes, and with what right.
+func target(ctx context.Context, req *providers.Request, c *defaultCredentials) (url string, header http.Header, err error) {
+	model := "/publishers/google/models/" + req.Model.ID + ":streamGenerateContent"
+	if req.APIKey != "" {
+		return base(req.Model.BaseURL, "") + model, http.Header{"X-Goog-Api-Key": {req.APIKey}}, nil
+	}
+	var o options
+	if err := req.DecodeVendor(&o); err != nil {
+		return "", nil, err
+	}
+	if o.Project == "" {
+		o.Project = req.Env("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+	}
+	if o.Location == "" {
+		o.Location = req.Env("GOOGLE_CLOUD_LOCATION")
+	}
+	switch {
+	case o.Project == "":
+		return "", nil, errNoProject
+	case o.Location == "":
+		return "", nil, errNoPlace
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	path := "/projects/" + o.Project + "/locations/" + o.Location
+	return base(req.Model.BaseURL, o.Location) + path + model, http.Header{"Authorization": {"Bearer " + token}}, nil
+}
+
+var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*$`)
+
+// base is the model's base URL with a version, or the vendor's own for a location. Without one, or with the place of one
+// still open in the URL, it is the vendor's for all locations.
+func base(url, location string) string {
+	if url == "" || strings.Contains(url, "{location}") {
+		url = "https://aiplatform.googleapis.com"
+		if location != "" && location != "global" {
+			url = "https://" + location + "-aiplatform.googleapis.com"
+		}
+	}
+	url = strings.TrimRight(url, "/")
+	if !versioned.MatchString(url) {
+		url += "/v1"
+	}
+	return url
+}

@@ -1,0 +1,190 @@
+package assemble
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/loopbus/loopbus/providers/internal/partialjson"
+	"github.com/loopbus/loopbus/providers/internal/wtf8"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A Block is one block of the reply: text, thinking or a tool call. Which one a vendor's index means is for the API
+// package to remember. Any number of blocks may be open at once.
+type Block struct {
+	s         *Stream
+	index     int
+	kind      schemas.ContentType
+	text      strings.Builder // what was said, or a call's arguments as JSON
+	joiner    wtf8.Joiner
+	ended     bool
+	signature string
+	redacted  bool
+	id, name  string
+	arguments json.RawMessage // of an ended call
+}
+
+// OpenText begins a block of text.
+func (s *Stream) OpenText() *Block { return s.open(&Block{kind: schemas.ContentText}) }
+
+// OpenThinking begins a block of thinking.
+func (s *Stream) OpenThinking() *Block { return s.open(&Block{kind: schemas.ContentThinking}) }
+
+// OpenToolCall begins a tool call. Its id and name may still be empty, see [Block.Identify].
+func (s *Stream) OpenToolCall(id, name string) *Block {
+	return s.open(&Block{kind: schemas.ContentToolCall, id: id, name: name})
+}
+
+func (s *Stream) open(b *Block) *Block {
+	s.Start()
+	b.s, b.index = s, len(s.blocks)
+	s.blocks = append(s.blocks, b)
+	e := schemas.StreamEvent{Type: schemas.StreamTextStart, ContentIndex: b.index}
+	switch b.kind {
+	case schemas.ContentThinking:
+		e.Type = schemas.StreamThinkingStart
+	case schemas.ContentToolCall:
+		e.Type = schemas.StreamToolCallStart
+		e.ToolCall = &schemas.ToolCall{ID: b.id, Name: b.name}
+	}
+	s.tell(e)
+	return b
+}
+
+// Delta appends to the text, or to the JSON of a tool call's arguments. A delta that is empty is an event all the same.
+// Half an emoji is held back until its other half has come. After [Block.End] it does nothing.
+func (b *Block) Delta(delta string) {
+	if b.ended {
+		return
+	}
+	if whole := b.joiner.Add(delta); whole != "" || delta == "" {
+		b.append(whole)
+	}
+}
+
+func (b *Block) append(delta string) {
+	b.text.WriteString(delta)
+	e := schemas.StreamEvent{Type: schemas.StreamTextDelta, ContentIndex: b.index, Delta: delta}
+	switch b.kind {
+	case schemas.ContentThinking:
+		e.Type = schemas.StreamThinkingDelta
+	case schemas.ContentToolCall:
+		e.Type = schemas.StreamToolCallDelta
+	}
+	b.s.tell(e)
+}
+
+// Replace sets the whole text, or the JSON of the whole arguments, without a delta: for vendors that say it again, or
+// only, at the end. After [Block.End] it does nothing.
+func (b *Block) Replace(text string) {
+	if b.ended {
+		return
+	}
+	b.joiner = wtf8.Joiner{}
+	b.text.Reset()
+	b.text.WriteString(wtf8.Clean(text))
+}
+
+// Text returns what has been appended so far.
+func (b *Block) Text() string { return b.text.String() }
+
+// Sign sets the vendor's signature, over an earlier one. It is kept byte for byte. It may come after the end.
+func (b *Block) Sign(signature string) { b.signature = signature }
+
+// AddSignature appends to the signature.
+func (b *Block) AddSignature(piece string) { b.signature += piece }
+
+// Signature returns the signature so far.
+func (b *Block) Signature() string { return b.signature }
+
+// Redact says that the vendor hid the words of the thinking: only its signature counts.
+func (b *Block) Redact() { b.redacted = true }
+
+// Identify sets the id and the name of a tool call where they are still empty.
+func (b *Block) Identify(id, name string) {
+	if b.id == "" {
+		b.id = id
+	}
+	if b.name == "" {
+		b.name = name
+	}
+}
+
+// Call returns the id and the name of a tool call.
+func (b *Block) Call() (id, name string) { return b.id, b.name }
+
+// Kind says what the block is.
+func (b *Block) Kind() schemas.ContentType { return b.kind }
+
+// Index is the block's content index.
+func (b *Block) Index() int { return b.index }
+
+// Ended reports whether [Block.End] was called.
+func (b *Block) Ended() bool { return b.ended }
+
+// End ends the block. A second call does nothing.
+func (b *Block) End() {
+	if b.ended {
+		return
+	}
+	if rest := b.joiner.Rest(); rest != "" {
+		b.append(rest)
+	}
+	b.ended = true
+	e := schemas.StreamEvent{Type: schemas.StreamTextEnd, ContentIndex: b.index}
+	switch b.kind {
+	case schemas.ContentText:
+		e.Content = b.text.String()
+	case schemas.ContentThinking:
+		e.Type, e.Content = schemas.StreamThinkingEnd, b.text.String()
+	case schemas.ContentToolCall:
+		b.arguments = partialjson.Parse(b.text.String())
+		call := b.toolCall()
+		e.Type, e.ToolCall = schemas.StreamToolCallEnd, &call
+	}
+	b.s.tell(e)
+}
+
+func (b *Block) toolCall() schemas.ToolCall {
+	arguments := b.arguments
+	if arguments == nil {
+		arguments = partialjson.Parse(b.text.String())
+	}
+	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: b.signature}
+}
+
+// EndAll ends the blocks that are still open, in the order of their indexes. The stream's done does so by itself.
+func (s *Stream) EndAll() {
+	for _, b := range s.blocks {
+		b.End()
+	}
+}
+
+// Blocks returns all blocks in the order of their indexes. The list is the stream's own.
+func (s *Stream) Blocks() []*Block { return s.blocks }
+
+// HasToolCalls reports whether a tool call has been opened.
+func (s *Stream) HasToolCalls() bool {
+	for _, b := range s.blocks {
+		if b.kind == schemas.ContentToolCall {
+			return true
+		}
+	}
+	return false
+}
+
+// content returns the blocks as the message has them.
+func (s *Stream) content() schemas.Contents {
+	cs := make(schemas.Contents, 0, len(s.blocks))
+	for _, b := range s.blocks {
+		switch b.kind {
+		case schemas.ContentText:
+			cs = append(cs, schemas.Text{Text: b.text.String(), TextSignature: b.signature})
+		case schemas.ContentThinking:
+			cs = append(cs, schemas.Thinking{Thinking: b.text.String(), ThinkingSignature: b.signature, Redacted: b.redacted})
+		case schemas.ContentToolCall:
+			cs = append(cs, b.toolCall())
+		}
+	}
+	return cs
+}

@@ -1,0 +1,189 @@
+package assemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/transport"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+var (
+	errNoFinish = errors.New("stream ended without a stop reason")
+	errIdle     = errors.New("idle")
+)
+
+// A Stream is a reply in the making. It is for the goroutine that play runs in. Once the reader has gone away its
+// methods do nothing, and the context of play is done.
+type Stream struct {
+	req     *providers.Request
+	yield   func(schemas.StreamEvent, error) bool
+	cancel  context.CancelCauseFunc
+	idle    *time.Timer // runs while the vendor is waited for; nil without a limit
+	limit   time.Duration
+	secrets []string
+
+	started bool
+	gone    bool // the reader wants no more
+	telling bool // the reader has the floor: a panic now is its own
+	blocks  []*Block
+	reply   schemas.AssistantMessage
+}
+
+// Run returns the stream that play makes of a request. play runs while the stream is read, in the reader's goroutine,
+// with a context that is also done when the reader goes away or the vendor has been silent for too long.
+//
+// Where play returns nil after [Stream.Finish], the stream ends with done. Else it ends with an error: aborted if ctx is
+// done, else what play returned or panicked with. What has been assembled until then stays in the message.
+func Run(ctx context.Context, req *providers.Request, play func(ctx context.Context, s *Stream) error) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		inner, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		s := newStream(req, yield, cancel)
+		err := ctx.Err()
+		if err == nil {
+			err = s.guard(inner, play)
+		}
+		s.pause()
+		switch {
+		case ctx.Err() != nil:
+			s.fail(schemas.StopAborted, providers.TextAborted)
+		case errors.Is(context.Cause(inner), errIdle) && err != nil:
+			s.fail(schemas.StopError, fmt.Sprintf("stream timed out: nothing for %s", s.limit))
+		case err == nil && s.reply.StopReason == "":
+			s.fail(schemas.StopError, errNoFinish.Error())
+		case err != nil:
+			s.fail(schemas.StopError, s.redact(transport.Text(err)))
+		default:
+			s.done()
+		}
+	}
+}
+
+func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bool, cancel context.CancelCauseFunc) *Stream {
+	m := req.Model
+	s := &Stream{req: req, yield: yield, cancel: cancel, limit: req.IdleTimeout, secrets: secretsOf(req)}
+	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
+	if s.limit == 0 {
+		s.limit = providers.DefaultIdleTimeout
+	}
+	return s
+}
+
+// guard runs play and makes an error of its panics. One of the reader's goes through.
+func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) error) (err error) {
+	defer func() {
+		if s.telling {
+			return
+		}
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic in %s: %v", s.req.Model.API, r)
+		}
+	}()
+	return play(ctx, s)
+}
+
+// Start says that the vendor has begun to answer. It does so once; the other methods imply it.
+func (s *Stream) Start() {
+	if s.started {
+		return
+	}
+	s.started = true
+	identity := s.reply
+	identity.StopReason = schemas.StopStop
+	s.tell(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
+}
+
+// Alive restarts the idle limit, for signs of life that are no events of the stream. Mere keep-alives are none.
+func (s *Stream) Alive() {
+	s.pause()
+	s.resume()
+}
+
+// SetResponseID sets the vendor's id of the reply, also over an earlier one.
+func (s *Stream) SetResponseID(id string) { s.reply.ResponseID = id }
+
+// ResponseID returns what was set, or nothing.
+func (s *Stream) ResponseID() string { return s.reply.ResponseID }
+
+// SetResponseModel sets the id of the model that answered, where it is not the one asked.
+func (s *Stream) SetResponseModel(id string) { s.reply.ResponseModel = id }
+
+// ResponseModel returns what was set, or nothing.
+func (s *Stream) ResponseModel() string { return s.reply.ResponseModel }
+
+// SetUsage sets the tokens counted so far, over those set before. What they cost is added by the model's rates.
+func (s *Stream) SetUsage(u schemas.Usage) {
+	u.Cost = s.req.Model.Price(u)
+	s.reply.Usage = u
+}
+
+// Usage returns the tokens set so far.
+func (s *Stream) Usage() schemas.Usage { return s.reply.Usage }
+
+// ScaleCost multiplies the cost, for tiers of service that have other prices. [Stream.SetUsage] undoes it.
+func (s *Stream) ScaleCost(factor float64) {
+	c := &s.reply.Usage.Cost
+	*c = schemas.Cost{Input: c.Input * factor, Output: c.Output * factor, CacheRead: c.CacheRead * factor, CacheWrite: c.CacheWrite * factor}
+	c.Total = c.Input + c.Output + c.CacheRead + c.CacheWrite
+}
+
+// Finish says why the reply is complete: stop, length or toolUse. It may be called again until play returns.
+func (s *Stream) Finish(reason schemas.StopReason) { s.reply.StopReason = reason }
+
+// Finished returns what [Stream.Finish] said, or nothing.
+func (s *Stream) Finished() schemas.StopReason { return s.reply.StopReason }
+
+// Hide keeps a text out of error texts, besides the request's key and its secret headers.
+func (s *Stream) Hide(secret string) { s.secrets = append(s.secrets, secret) }
+
+// tell gives the reader an event, unless it has gone. The vendor is not to blame for the time that takes.
+func (s *Stream) tell(e schemas.StreamEvent) {
+	if s.gone {
+		return
+	}
+	s.pause()
+	s.telling = true
+	more := s.yield(e, nil)
+	s.telling = false
+	if s.gone = !more; s.gone {
+		s.cancel(nil)
+		return
+	}
+	s.resume()
+}
+
+func (s *Stream) pause() {
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+}
+
+func (s *Stream) resume() {
+	switch {
+	case s.limit < 0:
+	case s.idle == nil:
+		s.idle = time.AfterFunc(s.limit, func() { s.cancel(errIdle) })
+	default:
+		s.idle.Reset(s.limit)
+	}
+}
+
+func (s *Stream) done() {
+	s.Start()
+	s.EndAll()
+	s.reply.Content = s.content()
+	s.tell(schemas.StreamEvent{Type: schemas.StreamDone, Reason: s.reply.StopReason, Message: &s.reply})
+	s.pause()
+}
+
+func (s *Stream) fail(reason schemas.StopReason, text string) {
+	s.reply.StopReason, s.reply.ErrorMessage = reason, text
+	s.reply.Content = s.content()
+	s.tell(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, Message: &s.reply})
+	s.pause()
+}

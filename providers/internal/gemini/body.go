@@ -1,0 +1,111 @@
+package gemini
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/loopbus/loopbus/providers"
+)
+
+// Body is a request.
+type Body struct {
+	Contents          []*content        `json:"contents"`
+	SystemInstruction *content          `json:"systemInstruction,omitempty"`
+	Tools             []tools           `json:"tools,omitempty"`
+	ToolConfig        *toolConfig       `json:"toolConfig,omitempty"`
+	GenerationConfig  *generationConfig `json:"generationConfig,omitempty"`
+}
+
+type content struct {
+	Parts []*part `json:"parts"`
+	Role  string  `json:"role"`
+}
+
+type part struct {
+	Text             *string           `json:"text,omitempty"`
+	Thought          bool              `json:"thought,omitempty"`
+	ThoughtSignature string            `json:"thoughtSignature,omitempty"`
+	InlineData       *inlineData       `json:"inlineData,omitempty"`
+	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
+	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
+}
+
+type inlineData struct {
+	MimeType string `json:"mimeType"`
+	Data     string `json:"data"`
+}
+
+type functionCall struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+type functionResponse struct {
+	ID       string            `json:"id,omitempty"`
+	Name     string            `json:"name"`
+	Response map[string]string `json:"response"`
+	Parts    []*part           `json:"parts,omitempty"`
+}
+
+type tools struct {
+	FunctionDeclarations []declaration `json:"functionDeclarations"`
+}
+
+type declaration struct {
+	Name                 string          `json:"name"`
+	Description          string          `json:"description"`
+	ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema,omitempty"`
+}
+
+type toolConfig struct {
+	FunctionCallingConfig struct {
+		Mode string `json:"mode"`
+	} `json:"functionCallingConfig"`
+}
+
+type generationConfig struct {
+	Temperature     *float64        `json:"temperature,omitempty"`
+	MaxOutputTokens int64           `json:"maxOutputTokens,omitempty"`
+	ThinkingConfig  *thinkingConfig `json:"thinkingConfig,omitempty"`
+}
+
+// NewBody returns the body of a request.
+func NewBody(req *providers.Request) (*Body, error) {
+	b := &Body{Contents: contents(req)}
+	if system := req.System(); system != "" {
+		b.SystemInstruction = &content{Role: "user", Parts: []*part{{Text: &system}}}
+	}
+	if len(req.Tools) > 0 {
+		b.Tools = []tools{{}}
+		for _, t := range req.Tools {
+			b.Tools[0].FunctionDeclarations = append(b.Tools[0].FunctionDeclarations,
+				declaration{Name: t.Name, Description: t.Description, ParametersJSONSchema: t.Parameters})
+		}
+		b.choose(req.ToolChoice)
+	}
+	thinking, err := newThinking(req)
+	if err != nil {
+		return nil, err
+	}
+	config := generationConfig{Temperature: req.Temperature, MaxOutputTokens: req.Output(), ThinkingConfig: thinking}
+	if config != (generationConfig{}) {
+		b.GenerationConfig = &config
+	}
+	return b, nil
+}
+
+// choose says whether the model has to call a tool.
+func (b *Body) choose(choice json.RawMessage) {
+	var mode string
+	if json.Unmarshal(choice, &mode) != nil || mode == "" {
+		return
+	}
+	b.ToolConfig = new(toolConfig)
+	switch mode = strings.ToUpper(mode); mode {
+	case "NONE", "ANY":
+		b.ToolConfig.FunctionCallingConfig.Mode = mode
+	default:
+		b.ToolConfig.FunctionCallingConfig.Mode = "AUTO"
+	}
+}

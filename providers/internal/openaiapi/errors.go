@@ -1,0 +1,98 @@
+package openaiapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/providers/internal/transport"
+)
+
+// An APIError is a failure that the server told of.
+type APIError struct {
+	Status int    // of the response; 0 if it is an event of a stream
+	Detail string // what the server said
+	Raw    string // what the vendor behind a router said, in the words of OpenRouter metadata.raw
+}
+
+// Error returns the status, if there is one, and the detail; what the vendor behind a router said is a line of its own.
+func (e *APIError) Error() string {
+	text := e.Detail
+	if e.Status != 0 {
+		text = fmt.Sprintf("%d %s", e.Status, e.Detail)
+	}
+	if e.Raw != "" {
+		text += "\n" + e.Raw
+	}
+	return text
+}
+
+// FromTap returns the [APIError] that the newest response is, else err: the SDK's own errors name the URL and lose what
+// a body says that is not as OpenAI's are.
+func FromTap(tap *transport.Tap, err error) error {
+	failure, ok := tap.Failure()
+	if !ok {
+		return err
+	}
+	e := &APIError{Status: failure.Status, Detail: failure.Text()}
+	var body struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(failure.Body, &body) == nil && Truthy(body.Error) {
+		e.Detail, e.Raw = describe(body.Error)
+	}
+	if e.Detail == "" {
+		e.Detail = "status code (no body)"
+	}
+	return e
+}
+
+// FromStream returns the error that an event of a stream carries as its error member.
+func FromStream(object json.RawMessage) *APIError {
+	e := new(APIError)
+	e.Detail, e.Raw = describe(object)
+	return e
+}
+
+// describe returns the message of an error object, or the object's JSON if it has none, and its metadata.raw.
+func describe(object json.RawMessage) (detail, raw string) {
+	var o struct {
+		Message  json.RawMessage `json:"message"`
+		Metadata struct {
+			Raw json.RawMessage `json:"raw"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(object, &o) // what is no object has no message
+	if detail = textOf(o.Message); detail == "" {
+		detail = compact(object)
+	}
+	return detail, textOf(o.Metadata.Raw)
+}
+
+// textOf returns the string that a value is, or its JSON. Null and what is not there are empty.
+func textOf(value json.RawMessage) string {
+	var s string
+	if json.Unmarshal(value, &s) == nil || !Truthy(value) {
+		return s
+	}
+	return compact(value)
+}
+
+func compact(value json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return strings.TrimSpace(string(value))
+	}
+	return b.String()
+}
+
+// Truthy reports whether a value is there and says something: neither null, false, 0 nor an empty string. Some servers
+// send an error member with every event.
+func Truthy(value json.RawMessage) bool {
+	switch string(bytes.TrimSpace(value)) {
+	case "", "null", "false", "0", `""`:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,117 @@
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// event is what is looked at of the events of a stream.
+type event struct {
+	Type        string          `json:"type"`
+	OutputIndex int             `json:"output_index"`
+	Item        json.RawMessage `json:"item"`
+	Part        part            `json:"part"`
+	Delta       chat.Text       `json:"delta"`
+	Arguments   chat.Text       `json:"arguments"`
+	Response    response        `json:"response"`
+	Code        string          `json:"code"`
+	Message     string          `json:"message"`
+	Error       json.RawMessage `json:"error"`
+}
+
+type part struct {
+	Type    string    `json:"type"`
+	Text    chat.Text `json:"text"`
+	Refusal chat.Text `json:"refusal"`
+}
+
+// words are what a part says.
+func (p part) words() string {
+	if p.Type == "refusal" {
+		return string(p.Refusal)
+	}
+	return string(p.Text)
+}
+
+// item is one of a response's output.
+type item struct {
+	ID        string    `json:"id"`
+	Type      string    `json:"type"`
+	CallID    string    `json:"call_id"`
+	Name      string    `json:"name"`
+	Arguments chat.Text `json:"arguments"`
+	Phase     string    `json:"phase"`
+	Summary   []part    `json:"summary"`
+	Content   []part    `json:"content"`
+}
+
+func (i item) text() string {
+	var b strings.Builder
+	for _, p := range i.Content {
+		b.WriteString(p.words())
+	}
+	return b.String()
+}
+
+// thoughts are the summary of a reasoning item, or what it says in full where there is none.
+func (i item) thoughts() string {
+	source := i.Summary
+	if len(source) == 0 {
+		source = i.Content
+	}
+	list := make([]string, len(source))
+	for n, p := range source {
+		list[n] = p.words()
+	}
+	return strings.Join(list, "\n\n")
+}
+
+type response struct {
+	ID          string `json:"id"`
+	Status      string `json:"status"`
+	ServiceTier string `json:"service_tier"`
+	Usage       *usage `json:"usage"`
+	Error       *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Incomplete *struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+}
+
+// failure is the text of a response that failed.
+func (r response) failure() string {
+	switch {
+	case r.Error != nil:
+		code, text := r.Error.Code, r.Error.Message
+		return orElse(code, "unknown") + ": " + orElse(text, "no message")
+	case r.Incomplete != nil && r.Incomplete.Reason != "":
+		return "incomplete: " + r.Incomplete.Reason
+	}
+	return "Unknown error (no error details in response)"
+}
+
+// blocked reports whether the vendor withheld the rest of the reply.
+func (r response) blocked() bool {
+	return r.Incomplete != nil && r.Incomplete.Reason == "content_filter"
+}
+
+type usage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+	Details      struct {
+		CachedTokens int64 `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+}
+
+func (u usage) tokens() schemas.Usage {
+	return schemas.Usage{
+		Input: max(0, u.InputTokens-u.Details.CachedTokens), Output: u.OutputTokens, CacheRead: u.Details.CachedTokens,
+		TotalTokens: u.TotalTokens,
+	}
+}

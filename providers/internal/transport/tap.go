@@ -1,0 +1,152 @@
+// Package transport is the HTTP side of a model request: the client that a vendor's SDK is given.
+//
+// SDKs differ in what they make of a failing response, a cut body and a timeout; some lose the body, some go on as if
+// nothing had happened, and their timeouts cut running streams. A [Tap] sits below them and sees what came over the wire.
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/providers"
+)
+
+// A Tap is the transport of one request and its retries. It
+//
+//   - sets the headers of the model and the request, over those of the SDK,
+//   - limits how long each attempt waits for the response's head, and nothing after it,
+//   - tells the request's OnResponse of every head,
+//   - has an SDK not retry where the vendor asks for a wait longer than the request allows,
+//   - remembers the failing response, and how the body of a good one ended.
+//
+// Its methods may be called concurrently.
+type Tap struct {
+	req  *providers.Request
+	base http.RoundTripper
+
+	mu      sync.Mutex
+	failure *Failure // of the newest response; nil if it is a good one
+	cut     error    // see Cut
+}
+
+// New returns the tap for a request.
+func New(req *providers.Request) *Tap {
+	t := &Tap{req: req, base: http.DefaultTransport}
+	if req.HTTP != nil && req.HTTP.Transport != nil {
+		t.base = req.HTTP.Transport
+	}
+	return t
+}
+
+// Client returns an HTTP client on the tap. It has no time limit of its own, and follows no redirect to another host:
+// most vendors' keys are in headers that would be sent there.
+func (t *Tap) Client() *http.Client {
+	c := &http.Client{Transport: t, CheckRedirect: sameHost}
+	if t.req.HTTP != nil {
+		c.Jar = t.req.HTTP.Jar
+	}
+	return c
+}
+
+func sameHost(next *http.Request, via []*http.Request) error {
+	if len(via) >= 10 || next.URL.Host != via[0].URL.Host || next.URL.Scheme != via[0].URL.Scheme {
+		return fmt.Errorf("redirected to %s://%s, which is not followed", next.URL.Scheme, next.URL.Host)
+	}
+	return nil
+}
+
+// RoundTrip sends one attempt. Its errors are a [TimeoutError], a [ConnectError], or the context's.
+func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.begin()
+	ctx, cancel := context.WithCancel(r.Context())
+	limit := t.req.Timeout
+	if limit <= 0 {
+		limit = providers.DefaultTimeout
+	}
+	timer := time.AfterFunc(limit, cancel)
+	resp, err := t.base.RoundTrip(t.withHeaders(r.WithContext(ctx)))
+	if inTime := timer.Stop(); !inTime && r.Context().Err() == nil {
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		cancel()
+		return nil, &TimeoutError{Limit: limit}
+	}
+	if err != nil {
+		cancel()
+		if r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return nil, &ConnectError{Err: err}
+	}
+	t.head(resp)
+	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel}
+	if resp.StatusCode >= 400 {
+		b.limit = time.AfterFunc(errorBodyTime, cancel)
+		t.fail(resp)
+	}
+	resp.Body = b
+	return resp, nil
+}
+
+// withHeaders returns a copy of the request with the configured headers.
+func (t *Tap) withHeaders(r *http.Request) *http.Request {
+	if len(t.req.Model.Headers)+len(t.req.Headers) == 0 {
+		return r
+	}
+	r.Header = r.Header.Clone()
+	for _, headers := range []map[string]string{t.req.Model.Headers, t.req.Headers} {
+		for name, value := range headers {
+			r.Header.Set(name, value)
+		}
+	}
+	return r
+}
+
+// head does what a response's head is enough for.
+func (t *Tap) head(resp *http.Response) {
+	longest := t.req.MaxRetryDelay
+	if longest <= 0 {
+		longest = providers.DefaultMaxRetryDelay
+	}
+	if wait, ok := RetryAfter(resp.Header, t.req.Time()); ok && wait > longest && resp.StatusCode >= 400 {
+		resp.Header.Set("X-Should-Retry", "false")
+	}
+	if t.req.OnResponse != nil {
+		t.req.OnResponse(resp.StatusCode, resp.Header)
+	}
+}
+
+// begin forgets what is known of the attempt before.
+func (t *Tap) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failure, t.cut = nil, nil
+}
+
+func (t *Tap) fail(resp *http.Response) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failure = &Failure{Status: resp.StatusCode, Header: resp.Header.Clone()}
+}
+
+// Failure returns the newest response if its status is 400 or above, with as much of its body as was read, at most
+// 64 KiB.
+func (t *Tap) Failure() (Failure, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		return Failure{}, false
+	}
+	return *t.failure, true
+}
+
+// Cut returns a [CutError] if the newest response's body broke off, also where an SDK kept quiet about it.
+func (t *Tap) Cut() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cut
+}

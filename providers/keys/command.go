@@ -1,0 +1,115 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const (
+	commandTimeout = 30 * time.Second
+	maxKeyOutput   = 64 << 10
+	// expiryMargin is how long before its end a key is not used any more: a request has to get there first.
+	expiryMargin = 30 * time.Second
+)
+
+// Command gets keys from a program, which is given the provider as its last argument and writes the key, or nothing where
+// it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}: only a key with an expiry is used again until
+// then. A provider's key is asked for once at a time.
+type Command struct {
+	args []string
+	now  func() time.Time
+
+	mu   sync.Mutex
+	keys map[string]*held
+}
+
+// held is a provider's key. Who has the turn may read and replace it; the program runs meanwhile.
+type held struct {
+	turn  chan struct{}
+	key   string
+	until time.Time
+}
+
+// NewCommand returns a source that runs the program with these arguments.
+func NewCommand(args ...string) *Command {
+	return &Command{args: args, now: time.Now, keys: map[string]*held{}}
+}
+
+// Key is [Source.Key].
+func (c *Command) Key(ctx context.Context, provider string) (string, error) {
+	c.mu.Lock()
+	h := c.keys[provider]
+	if h == nil {
+		h = &held{turn: make(chan struct{}, 1)}
+		c.keys[provider] = h
+	}
+	c.mu.Unlock()
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if h.key != "" && c.now().Before(h.until) {
+		return h.key, nil
+	}
+	out, err := c.run(ctx, provider)
+	if err != nil {
+		return "", err
+	}
+	h.key, h.until, err = ParseAnswer(out)
+	return h.key, err
+}
+
+func (c *Command) run(ctx context.Context, provider string) ([]byte, error) {
+	if len(c.args) == 0 {
+		return nil, errors.New("no key command given")
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.args[0], append(c.args[1:len(c.args):len(c.args)], provider)...)
+	var out limited
+	cmd.Stdout = &out
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil { // what it wrote to its standard error may hold secrets
+		return nil, fmt.Errorf("key command %s: %w", c.args[0], err)
+	}
+	return out.Bytes(), nil
+}
+
+// limited keeps the beginning of what is written.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.Buffer.Write(p[:min(len(p), max(0, maxKeyOutput-l.Len()))])
+	return len(p), nil
+}
+
+// ParseAnswer reads what a key command or a key service says: a key as plain text, or a JSON object with key and
+// expiresAt. until is the zero time for a key that must not be used again.
+func ParseAnswer(out []byte) (key string, until time.Time, err error) {
+	text := strings.TrimSpace(string(out))
+	if !strings.HasPrefix(text, "{") {
+		if strings.ContainsAny(text, " \t\r\n") {
+			return "", until, errors.New("the answer is neither a key nor a JSON object")
+		}
+		return text, until, nil
+	}
+	var answer schemas.KeyAnswer
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return "", until, errors.New("the answer is no JSON object with key and expiresAt")
+	}
+	if !answer.ExpiresAt.IsZero() {
+		until = answer.ExpiresAt.Add(-expiryMargin)
+	}
+	return answer.Key, until, nil
+}

@@ -1,0 +1,142 @@
+package mistralconversations
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A reader makes blocks of chunks. Text and thinking end where the other begins or a tool call does; tool calls end with
+// the stream.
+type reader struct {
+	s       *assemble.Stream
+	current *assemble.Block // the text or thinking that is open, nil for none
+	calls   map[callKey]*assemble.Block
+	latest  map[int]*assemble.Block // the newest call of an index
+	failure error                   // what the finish reason says
+}
+
+// callKey tells calls apart: Mistral may give several the same index, 0.
+type callKey struct {
+	id    string
+	index int
+}
+
+func newReader(s *assemble.Stream) *reader {
+	return &reader{s: s, calls: make(map[callKey]*assemble.Block), latest: make(map[int]*assemble.Block)}
+}
+
+// read reads the whole body.
+func (r *reader) read(body io.Reader) error {
+	ended, err := chat.Read(body, r.chunk)
+	if err != nil {
+		return err
+	}
+	finished := r.s.Finished() != "" || r.failure != nil
+	if !finished && !ended {
+		return chat.ErrNoEnd
+	}
+	if !finished {
+		r.s.Finish(schemas.StopStop)
+	}
+	r.endCurrent()
+	r.s.EndAll()
+	return r.failure
+}
+
+func (r *reader) chunk(data []byte) error {
+	var c chunk
+	if err := chat.Decode(data, &c); err != nil {
+		return err
+	}
+	if c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
+		return replyError("Mistral API error: " + string(data))
+	}
+	if r.s.ResponseID() == "" {
+		r.s.SetResponseID(c.ID)
+	}
+	if c.Usage != nil {
+		r.s.SetUsage(c.Usage.tokens())
+	}
+	if len(c.Choices) == 0 {
+		return nil
+	}
+	r.s.Alive()
+	first := &c.Choices[0]
+	for _, p := range first.Delta.Content {
+		r.say(p)
+	}
+	for i := range first.Delta.ToolCalls {
+		r.call(&first.Delta.ToolCalls[i])
+	}
+	r.finish(first.FinishReason)
+	return nil
+}
+
+// say goes on with the open block, or begins one.
+func (r *reader) say(p part) {
+	kind := schemas.ContentText
+	if p.thinking {
+		kind = schemas.ContentThinking
+	}
+	if r.current == nil || r.current.Kind() != kind {
+		r.endCurrent()
+		if p.thinking {
+			r.current = r.s.OpenThinking()
+		} else {
+			r.current = r.s.OpenText()
+		}
+	}
+	r.current.Delta(p.text)
+}
+
+func (r *reader) endCurrent() {
+	if r.current != nil {
+		r.current.End()
+		r.current = nil
+	}
+}
+
+// call goes on with a tool call, or begins one.
+func (r *reader) call(d *callDelta) {
+	r.endCurrent()
+	block := r.find(d)
+	block.Identify("", d.Function.Name)
+	block.Delta(string(d.Function.Arguments))
+}
+
+// find returns the call that the delta belongs to: that of its id and index, or of its index if it has no id. A new call
+// without an id gets one.
+func (r *reader) find(d *callDelta) *assemble.Block {
+	key := callKey{d.ID, d.Index}
+	block := r.calls[key]
+	if d.ID == "" || d.ID == "null" {
+		key.id = shortID(fmt.Sprintf("toolcall:%d", d.Index), 0)
+		block = r.latest[d.Index]
+	}
+	if block == nil {
+		block = r.s.OpenToolCall(key.id, d.Function.Name)
+		r.calls[key] = block
+	}
+	r.latest[d.Index] = block
+	return block
+}
+
+func (r *reader) finish(reason string) {
+	switch reason {
+	case "":
+	case "length", "model_length":
+		r.s.Finish(schemas.StopLength)
+	case "tool_calls":
+		r.s.Finish(schemas.StopToolUse)
+	case "error":
+		r.failure = replyError("An unknown error occurred")
+	case "content_filter":
+		r.failure = chat.FinishError(reason)
+	default:
+		r.s.Finish(schemas.StopStop)
+	}
+}

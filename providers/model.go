@@ -1,0 +1,82 @@
+package providers
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// The kinds of input a [Model] may take.
+const (
+	InputText  = "text"
+	InputImage = "image"
+)
+
+// Model is an entry of the catalogue: everything that a request has to know of a model. It is not changed once made, and
+// may be shared.
+//
+// ThinkingLevels says what the vendor calls a level; null says that the model does not have it. Compat holds flags that
+// are the API package's own, see [Model.DecodeCompat].
+type Model struct {
+	ID             string                            `json:"id"`
+	Name           string                            `json:"name"`
+	API            string                            `json:"api"`
+	Provider       string                            `json:"provider"`
+	BaseURL        string                            `json:"baseUrl"`
+	Reasoning      bool                              `json:"reasoning"`
+	Input          []string                          `json:"input"`
+	Cost           Rates                             `json:"cost"`
+	ContextWindow  int64                             `json:"contextWindow"` // tokens
+	MaxTokens      int64                             `json:"maxTokens"`     // of one reply; 0 is unknown
+	Headers        map[string]string                 `json:"headers,omitempty"`
+	ThinkingLevels map[schemas.ThinkingLevel]*string `json:"thinkingLevelMap,omitempty"`
+	Compat         json.RawMessage                   `json:"compat,omitempty"`
+}
+
+// Rates are prices in US dollars per million tokens.
+type Rates struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead"`
+	CacheWrite float64 `json:"cacheWrite"`
+}
+
+// Ref names the model.
+func (m *Model) Ref() schemas.ModelRef {
+	return schemas.ModelRef{API: m.API, Provider: m.Provider, ID: m.ID}
+}
+
+// SeesImages reports whether the model takes images.
+func (m *Model) SeesImages() bool { return slices.Contains(m.Input, InputImage) }
+
+// Wrote reports whether the model is the one that gave the reply. Only its own signatures and hidden thoughts mean
+// anything to a model.
+func (m *Model) Wrote(reply *schemas.AssistantMessage) bool {
+	return reply.Provider == m.Provider && reply.API == m.API && reply.Model == m.ID
+}
+
+// Price returns what the tokens cost.
+func (m *Model) Price(u schemas.Usage) schemas.Cost {
+	c := schemas.Cost{
+		Input:      m.Cost.Input / 1e6 * float64(u.Input),
+		Output:     m.Cost.Output / 1e6 * float64(u.Output),
+		CacheRead:  m.Cost.CacheRead / 1e6 * float64(u.CacheRead),
+		CacheWrite: m.Cost.CacheWrite / 1e6 * float64(u.CacheWrite),
+	}
+	c.Total = c.Input + c.Output + c.CacheRead + c.CacheWrite
+	return c
+}
+
+// DecodeCompat reads the compat flags into a struct of the API package; members it does not know are ignored. Without
+// flags it changes nothing.
+func (m *Model) DecodeCompat(into any) error {
+	if len(m.Compat) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(m.Compat, into); err != nil {
+		return fmt.Errorf("compat of model %s: %w", m.Ref(), err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package openaicompletions
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+)
+
+// calls are the tool calls of a reply. A delta belongs to the call of its index, else of its id; one that has neither
+// goes on with the last, unless it names a tool.
+type calls struct {
+	s       *assemble.Stream
+	byIndex map[int]*assemble.Block
+	byID    map[string]*assemble.Block
+	last    *assemble.Block
+}
+
+func newCalls(s *assemble.Stream) calls {
+	return calls{s: s, byIndex: make(map[int]*assemble.Block), byID: make(map[string]*assemble.Block)}
+}
+
+func (c *calls) delta(d *callDelta) {
+	block := c.find(d)
+	if block == nil {
+		block = c.s.OpenToolCall(d.ID, d.Function.Name)
+	}
+	c.last = block
+	if d.Index != nil {
+		c.byIndex[*d.Index] = block
+	}
+	if d.ID != "" {
+		c.byID[d.ID] = block
+	}
+	block.Identify(d.ID, d.Function.Name)
+	block.Delta(string(d.Function.Arguments))
+}
+
+// find returns the call that the delta belongs to, nil for a new one.
+func (c *calls) find(d *callDelta) *assemble.Block {
+	if d.Index != nil {
+		if block := c.byIndex[*d.Index]; block != nil {
+			return block
+		}
+	}
+	if d.Index == nil && d.ID == "" && d.Function.Name == "" {
+		return c.last
+	}
+	return c.byID[d.ID]
+}
+
+// sign keeps encrypted reasoning with the call it belongs to, for the server wants it back. Other details are dropped.
+func (c *calls) sign(detail json.RawMessage) {
+	var d struct {
+		Type string          `json:"type"`
+		ID   string          `json:"id"`
+		Data json.RawMessage `json:"data"`
+	}
+	if json.Unmarshal(detail, &d) != nil || d.Type != "reasoning.encrypted" || len(d.Data) == 0 {
+		return
+	}
+	var compact bytes.Buffer
+	if block := c.byID[d.ID]; block != nil && json.Compact(&compact, detail) == nil {
+		block.Sign(compact.String())
+	}
+}

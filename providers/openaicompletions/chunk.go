@@ -1,0 +1,85 @@
+package openaicompletions
+
+import (
+	"encoding/json"
+
+	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// The members in which servers stream thinking, the most telling first: some fill two of them alike.
+const (
+	fieldReasoningContent = "reasoning_content"
+	fieldReasoning        = "reasoning"
+	fieldReasoningText    = "reasoning_text"
+)
+
+// chunk is an event of the stream.
+type chunk struct {
+	ID      string          `json:"id"`
+	Object  string          `json:"object"`
+	Model   string          `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   *usage          `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+}
+
+type choice struct {
+	Delta        delta  `json:"delta"`
+	FinishReason string `json:"finish_reason"`
+	Usage        *usage `json:"usage"` // Moonshot has it here
+}
+
+type delta struct {
+	Content          chat.Text         `json:"content"`
+	ReasoningContent chat.Text         `json:"reasoning_content"`
+	Reasoning        chat.Text         `json:"reasoning"`
+	ReasoningText    chat.Text         `json:"reasoning_text"`
+	ToolCalls        []callDelta       `json:"tool_calls"`
+	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
+}
+
+type callDelta struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string         `json:"name"`
+		Arguments chat.Arguments `json:"arguments"`
+	} `json:"function"`
+}
+
+// thinking returns the thinking and the member it is in.
+func (d *delta) thinking() (text, field string) {
+	switch {
+	case d.ReasoningContent != "":
+		return string(d.ReasoningContent), fieldReasoningContent
+	case d.Reasoning != "":
+		return string(d.Reasoning), fieldReasoning
+	}
+	return string(d.ReasoningText), fieldReasoningText
+}
+
+// usage is what a reply took, in tokens. The details are part of the sums.
+type usage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	CacheHitTokens   int64 `json:"prompt_cache_hit_tokens"` // DeepSeek
+	Details          struct {
+		CachedTokens     *int64 `json:"cached_tokens"`      // read and written
+		CacheWriteTokens int64  `json:"cache_write_tokens"` // OpenRouter
+	} `json:"prompt_tokens_details"`
+}
+
+func (u *usage) tokens() schemas.Usage {
+	cached := u.CacheHitTokens
+	if u.Details.CachedTokens != nil {
+		cached = *u.Details.CachedTokens
+	}
+	out := schemas.Usage{Output: u.CompletionTokens, CacheRead: cached, CacheWrite: u.Details.CacheWriteTokens}
+	if out.CacheWrite > 0 {
+		out.CacheRead = max(0, cached-out.CacheWrite)
+	}
+	out.Input = max(0, u.PromptTokens-out.CacheRead-out.CacheWrite)
+	out.TotalTokens = out.Input + out.Output + out.CacheRead + out.CacheWrite
+	return out
+}

@@ -1,0 +1,89 @@
+// Package openairesponses speaks OpenAI's Responses API, on OpenAI's own SDK.
+package openairesponses
+
+import (
+	"context"
+	"iter"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/openaiapi"
+	"github.com/loopbus/loopbus/providers/internal/responses"
+	"github.com/loopbus/loopbus/providers/internal/transport"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// API is the id of the API in the catalogue.
+const API = "openai-responses"
+
+// Compat are the flags of a model.
+type Compat struct {
+	SendSessionIDHeader        *bool `json:"sendSessionIdHeader"`        // nil is true
+	SupportsLongCacheRetention *bool `json:"supportsLongCacheRetention"` // nil is true
+}
+
+// Stream answers a request, see [providers.StreamFunc].
+func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+	return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {
+		if err := req.NeedKey(); err != nil {
+			return err
+		}
+		var compat Compat
+		if err := req.Model.DecodeCompat(&compat); err != nil {
+			return err
+		}
+		body, direct, err := responses.NewBody(req, req.Model.ID, "openai", "openai-codex", "opencode")
+		if err != nil {
+			return err
+		}
+		tap := transport.New(req)
+		opts := append(openaiapi.Options(req, tap), remember(req, body, compat)...)
+		body.Store = new(bool)
+		resp, err := responses.Send(ctx, tap, body, opts)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		s.Start()
+		return responses.NewReader(s, prices(req.Model.ID, direct.ServiceTier)).Read(resp.Body)
+	})
+}
+
+// remember has the vendor keep the beginning of the session's conversation, and find it again.
+func remember(req *providers.Request, body *responses.Body, c Compat) (opts []option.RequestOption) {
+	retention := req.Retention()
+	if retention == providers.CacheNone {
+		return nil
+	}
+	if retention == providers.CacheLong && (c.SupportsLongCacheRetention == nil || *c.SupportsLongCacheRetention) {
+		body.PromptCacheRetention = "24h"
+	}
+	if req.SessionID == "" {
+		return nil
+	}
+	body.PromptCacheKey = req.SessionID
+	if c.SendSessionIDHeader == nil || *c.SendSessionIDHeader {
+		opts = append(opts, option.WithHeader("session_id", req.SessionID))
+	}
+	return append(opts, option.WithHeader("x-client-request-id", req.SessionID))
+}
+
+// prices returns the factor of the cost by the tier of service that the response says, or else the one asked for.
+func prices(model, asked string) func(tier string) float64 {
+	return func(tier string) float64 {
+		if tier == "" {
+			tier = asked
+		}
+		switch {
+		case tier == "flex":
+			return 0.5
+		case tier == "priority" && model == "gpt-5.5":
+			return 2.5
+		case tier == "priority":
+			return 2
+		}
+		return 1
+	}
+}
