@@ -3,6 +3,7 @@ package tools_test
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/edit"
+	"github.com/loopbus/loopbus/tools/write"
 )
 
 // A testCase is a recorded case.
@@ -43,14 +46,14 @@ type expectation struct {
 	Spills  []any          `json:"spills,omitempty"`
 }
 
-// run plays the calls, one after the other or all at once.
+// run plays the calls, one after the other, or all at once, started in order.
 func (c *testCase) run(t *testing.T, s *stage) []outcome {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if c.Abort {
 		cancel()
 	}
-	box := toolbox(t, s, c.Cwd)
+	box, w := toolbox(t, s, c.Cwd)
 	outcomes := make([]outcome, len(c.Calls))
 	var running sync.WaitGroup
 	for i, call := range c.Calls {
@@ -59,10 +62,30 @@ func (c *testCase) run(t *testing.T, s *stage) []outcome {
 			outcomes[i] = runCall(ctx, box[call.Tool], args)
 			continue
 		}
-		running.Go(func() { outcomes[i] = runCall(ctx, box[call.Tool], args) })
+		ended := make(chan struct{})
+		queued := w.Queued()
+		running.Go(func() {
+			defer close(ended)
+			outcomes[i] = runCall(ctx, box[call.Tool], args)
+		})
+		if call.Tool == write.Name || call.Tool == edit.Name {
+			started(ended, func() bool { return w.Queued() > queued })
+		}
 	}
 	running.Wait()
 	return outcomes
+}
+
+// started returns when a call has taken its place in the queue for its file, or has ended.
+func started(ended <-chan struct{}, queued func() bool) {
+	for !queued() {
+		select {
+		case <-ended:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
 }
 
 // runCall does with a call what an agent does: prepare, validate and coerce, execute.
@@ -70,17 +93,11 @@ func runCall(ctx context.Context, tool tools.Tool, args json.RawMessage) (o outc
 	fail := func(err error) outcome {
 		return outcome{result: schemas.ErrorResult(err.Error()), isError: true}
 	}
-	if tool.PrepareArguments != nil {
-		prepared, err := tool.PrepareArguments(args)
-		if err != nil {
-			return fail(err)
-		}
-		args = prepared
-	}
 	schema, err := toolargs.Compile(tool.Parameters)
 	if err != nil {
 		return fail(err)
 	}
+	args = toolargs.Rewrite(tool.ArgumentRewrites, args)
 	if args, err = schema.Validate(tool.Name, args); err != nil {
 		return fail(err)
 	}

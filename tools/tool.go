@@ -28,16 +28,12 @@ func Failf(format string, args ...any) error { return Failure(fmt.Sprintf(format
 
 // A Tool is a definition and what carries it out.
 //
-// PrepareArguments, if set, rewrites a model's raw arguments before they are validated, for instance to accept names
-// that earlier versions used. It must not change its input.
-//
 // Execute carries out a call whose arguments satisfy Parameters. It may be called concurrently. It returns soon after
 // its context is cancelled. It may call update with partial results, each replacing the one before, from any goroutine
 // but one at a time, and not after it has returned. Its error becomes an error result with the error's text.
 type Tool struct {
 	schemas.ToolDefinition
-	PrepareArguments func(raw json.RawMessage) (json.RawMessage, error)
-	Execute          func(ctx context.Context, call Call, update func(schemas.ToolResult)) (schemas.ToolResult, error)
+	Execute func(ctx context.Context, call Call, update func(schemas.ToolResult)) (schemas.ToolResult, error)
 }
 
 // A Call is one request to run a tool. IdempotencyKey is the same for every attempt at the call; tools with effects

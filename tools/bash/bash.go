@@ -1,10 +1,11 @@
 // Package bash is the tool that runs shell commands.
 //
 // A command runs as a process group of its own in the workspace's directory, with nothing to read and only those
-// variables of the environment that are allowed: keys of the worker do not leak into it. Nothing else confines it.
+// variables of the environment that are allowed: keys of the worker do not leak into it. Nothing else confines it, unless
+// limits are set or a [Sandbox] is chosen. In a sandbox background processes end with their command.
 //
 // Both output streams are one, in order of arrival. What is shown is the end of it; once that is not all, everything is
-// kept in a file whose name the result tells. Memory does not grow with the output.
+// kept in a file whose name the result tells, up to a size and for a time. Memory does not grow with the output.
 package bash
 
 import (
@@ -44,11 +45,53 @@ type Options struct {
 	Environ []string
 	// Env names further variables to pass on, besides those of [DefaultEnv]. A final * stands for any ending.
 	Env []string
-	// TempDir is where the output of commands is kept when it is too long, default [os.TempDir]. Somebody else has to
-	// clean it up.
+	// TempDir is where the output of commands is kept when it is too long to be shown, default [os.TempDir].
 	TempDir string
+	// SpillBytes is the most bytes that are kept of one output, default 256 MiB.
+	SpillBytes int64
+	// SpillTotal is the most bytes that outputs may take in TempDir, default 4 GiB: the oldest make room.
+	SpillTotal int64
+	// SpillAge is how long outputs are kept, default a day.
+	SpillAge time.Duration
+	// Linger is how long output is waited for that a background process holds open after the shell has ended, default
+	// 100 ms.
+	Linger time.Duration
 	// UpdateEvery is the least time between two updates, default 100 ms.
 	UpdateEvery time.Duration
+
+	// Limits are what each process of a command may have. See [Check].
+	Limits Limits
+	// Sandbox is what is around commands, default [SandboxNone]. See [Check].
+	Sandbox Sandbox
+	// SandboxNetwork lets commands in a sandbox use the network.
+	SandboxNetwork bool
+	// SandboxHide names files and directories that commands in a sandbox find empty or cannot read: keys of the worker's user.
+	SandboxHide []string
+}
+
+func (o Options) withDefaults() Options {
+	if o.TempDir == "" {
+		o.TempDir = os.TempDir()
+	}
+	if o.SpillBytes <= 0 {
+		o.SpillBytes = 256 << 20
+	}
+	if o.SpillTotal <= 0 {
+		o.SpillTotal = 4 << 30
+	}
+	if o.SpillAge <= 0 {
+		o.SpillAge = 24 * time.Hour
+	}
+	if o.Linger <= 0 {
+		o.Linger = 100 * time.Millisecond
+	}
+	if o.UpdateEvery <= 0 {
+		o.UpdateEvery = 100 * time.Millisecond
+	}
+	if o.Sandbox == "" {
+		o.Sandbox = SandboxNone
+	}
+	return o
 }
 
 type arguments struct {
@@ -56,15 +99,9 @@ type arguments struct {
 	Timeout float64 `json:"timeout"`
 }
 
-// New returns the tool.
+// New returns the tool. That the machine has the sandbox is for [Check] to find out; without it every command fails.
 func New(o Options) tools.Tool {
-	if o.TempDir == "" {
-		o.TempDir = os.TempDir()
-	}
-	if o.UpdateEvery <= 0 {
-		o.UpdateEvery = 100 * time.Millisecond
-	}
-	s := shell{opts: o, path: find(), env: allowed(o.Environ, o.Env)}
+	s := newShell(o)
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{
 			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
@@ -76,9 +113,18 @@ func New(o Options) tools.Tool {
 
 // shell is safe for concurrent use.
 type shell struct {
-	opts Options
-	path string
-	env  []string
+	opts  Options
+	path  string
+	env   []string
+	attic *attic
+}
+
+func newShell(o Options) shell {
+	o = o.withDefaults()
+	return shell{
+		opts: o, path: find(), env: allowed(o.Environ, o.Env),
+		attic: &attic{dir: o.TempDir, most: o.SpillBytes, total: o.SpillTotal, keep: o.SpillAge},
+	}
 }
 
 func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
@@ -87,7 +133,11 @@ func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas
 		return schemas.ToolResult{}, err
 	}
 	dir := s.opts.Workspace.Dir()
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	info, err := s.opts.Workspace.Stat(dir)
+	switch {
+	case errors.As(err, new(*workspace.OutsideError)):
+		return schemas.ToolResult{}, err
+	case err != nil || !info.IsDir():
 		return schemas.ToolResult{}, tools.Failf(
 			"Working directory does not exist: %s\nCannot execute bash commands.", dir)
 	}
@@ -97,7 +147,8 @@ func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas
 	ctx, cancel := withTimeout(ctx, args.Timeout)
 	defer cancel()
 
-	out := newOutput(s.opts.TempDir)
+	s.attic.visit()
+	out := newOutput(s.attic)
 	defer out.close()
 	live := startLive(out, s.opts.UpdateEvery, update)
 	state, err := s.run(ctx, args.Command, dir, live)

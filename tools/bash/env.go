@@ -3,29 +3,16 @@ package bash
 import (
 	"os"
 	"os/exec"
-	"strings"
+
+	"github.com/loopbus/loopbus/tools/internal/environ"
 )
 
 // DefaultEnv is what commands are told of the worker's environment. A final * stands for any ending.
-func DefaultEnv() []string {
-	return []string{"PATH", "HOME", "LANG", "LC_*", "TERM", "TMPDIR", "USER", "SHELL"}
-}
+func DefaultEnv() []string { return environ.Default() }
 
 // allowed picks the variables whose names are allowed.
-func allowed(environ, names []string) []string {
-	names = append(DefaultEnv(), names...)
-	env := []string{} // never nil: that would mean all of ours
-	for _, variable := range environ {
-		name, _, _ := strings.Cut(variable, "=")
-		for _, pattern := range names {
-			prefix, open := strings.CutSuffix(pattern, "*")
-			if name == pattern || open && strings.HasPrefix(name, prefix) {
-				env = append(env, variable)
-				break
-			}
-		}
-	}
-	return env
+func allowed(env, names []string) []string {
+	return environ.Allowed(env, append(DefaultEnv(), names...))
 }
 
 // find returns the shell: /bin/bash where it is, else what is called bash, else sh.

@@ -24,8 +24,8 @@ type output struct {
 	spill   *spill
 }
 
-func newOutput(tempDir string) *output {
-	return &output{tail: truncate.NewTail(truncate.MaxLines, truncate.MaxBytes), spill: &spill{dir: tempDir}}
+func newOutput(a *attic) *output {
+	return &output{tail: truncate.NewTail(truncate.MaxLines, truncate.MaxBytes), spill: &spill{attic: a}}
 }
 
 // Write never fails: a command is not to be stopped by a full disk.
@@ -66,13 +66,17 @@ func (o *output) close() {
 func (o *output) snapshot() snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return snapshot{cut: o.tail.Result(), path: o.spill.path, lost: o.spill.err}
+	return snapshot{
+		cut: o.tail.Result(), path: o.spill.path, kept: o.spill.size, full: o.spill.size >= o.spill.attic.most, lost: o.spill.err,
+	}
 }
 
 // A snapshot is what can be shown at a moment.
 type snapshot struct {
 	cut  truncate.Result
 	path string // of the spill
+	kept int64  // bytes in the spill
+	full bool   // the spill has as many as it may
 	lost error  // why the spill is not whole
 }
 
@@ -114,6 +118,9 @@ func (s snapshot) notice() string {
 	}
 	if s.lost != nil {
 		return fmt.Sprintf("\n\n[%s. The full output could not be kept: %v]", shown, s.lost)
+	}
+	if s.full {
+		return fmt.Sprintf("\n\n[%s. First %s of the output: %s]", shown, truncate.Size(s.kept), s.path)
 	}
 	return fmt.Sprintf("\n\n[%s. Full output: %s]", shown, s.path)
 }

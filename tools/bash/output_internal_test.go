@@ -3,11 +3,12 @@ package bash
 import (
 	"bytes"
 	"testing"
+	"time"
 )
 
 // However much a command writes, what is held does not grow.
 func TestOutputIsHeldInConstantMemory(t *testing.T) {
-	o := newOutput(t.TempDir())
+	o := newOutput(&attic{dir: t.TempDir(), most: 1 << 30, total: 1 << 40, keep: time.Hour})
 	chunk := bytes.Repeat([]byte("0123456789abcde\n"), 2048)
 	write := func(times int) {
 		for range times {

@@ -7,11 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 )
-
-// lingerTime is how long output is waited for that a background process holds open after the shell has ended.
-const lingerTime = 100 * time.Millisecond
 
 // ending is how a shell ended: by itself with a code, by a signal, or killed by us.
 type ending struct {
@@ -27,14 +25,20 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 		return ending{}, fmt.Errorf("make a pipe for the output: %w", err)
 	}
 	defer func() { _ = reader.Close() }() // what it held has been read
-	cmd := exec.Command(s.path, "-c", command)
-	cmd.Dir, cmd.Env = dir, s.env
+	cmd, err := s.command(command, dir)
+	if err != nil {
+		_ = writer.Close()
+		return ending{}, err
+	}
 	cmd.Stdout, cmd.Stderr = writer, writer
-	ownGroup(cmd)
+	if s.opts.Sandbox != SandboxNone { // it ends with the thread that has started it
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	err = cmd.Start()
 	_ = writer.Close() // the child has its own
 	if err != nil {
-		return ending{}, fmt.Errorf("start %s: %w", s.path, err)
+		return ending{}, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	copied := make(chan struct{})
 	go func() {
@@ -43,7 +47,7 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 	}()
 	killed, err := wait(ctx, cmd)
 	// A process that holds the output open keeps running, but nobody waits for what it writes.
-	_ = reader.SetReadDeadline(time.Now().Add(lingerTime))
+	_ = reader.SetReadDeadline(time.Now().Add(s.opts.Linger))
 	<-copied
 	return endingOf(cmd, killed), err
 }

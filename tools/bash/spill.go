@@ -20,26 +20,32 @@ func SpillPattern(dir string) string {
 	return filepath.Join(dir, spillPrefix+strings.Repeat("[0-9a-f]", 2*spillRandom)+spillSuffix)
 }
 
-// A spill is a file that is made when it is first written. After a failure, which it keeps, it takes nothing more.
+// A spill is a file that is made when it is first written. After a failure, which it keeps, and once it has as many bytes
+// as it may, it takes nothing more.
 type spill struct {
-	dir, path string
-	file      *os.File
-	err       error
+	attic *attic
+	path  string
+	file  *os.File
+	size  int64
+	err   error
 }
 
 func (s *spill) write(p []byte) {
 	if s.err != nil || len(p) == 0 {
 		return
 	}
-	if s.file == nil {
-		s.path = filepath.Join(s.dir, spillName())
-		s.file, s.err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if s.file == nil && s.path == "" {
+		s.attic.sweep()
+		path := filepath.Join(s.attic.dir, spillName())
+		s.file, s.err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if s.err != nil {
-			s.file, s.path = nil, ""
+			s.file = nil
 			return
 		}
+		s.path = path
 	}
-	_, s.err = s.file.Write(p)
+	n, err := s.file.Write(p[:min(int64(len(p)), s.attic.most-s.size)])
+	s.size, s.err = s.size+int64(n), err
 }
 
 func (s *spill) close() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/listing"
 	"github.com/loopbus/loopbus/tools/internal/nodeerr"
 	"github.com/loopbus/loopbus/tools/internal/truncate"
 	"github.com/loopbus/loopbus/tools/workspace"
@@ -63,10 +64,7 @@ func (l lister) execute(ctx context.Context, call tools.Call, _ func(schemas.Too
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
 	}
-	limit := int64(DefaultLimit)
-	if args.Limit != nil {
-		limit = int64(min(max(*args.Limit, 1), 1<<53))
-	}
+	limit := listing.Limit(args.Limit, DefaultLimit)
 	dir := l.workspace.Resolve(args.Path)
 	names, err := l.read(dir)
 	if err != nil {
@@ -81,15 +79,8 @@ func (l lister) execute(ctx context.Context, call tools.Call, _ func(schemas.Too
 
 // read returns the names in a directory, sorted.
 func (l lister) read(dir string) ([]string, error) {
-	info, err := l.workspace.Stat(dir)
-	var outside *workspace.OutsideError
-	switch {
-	case errors.As(err, &outside):
+	if err := listing.Directory(l.workspace, dir); err != nil {
 		return nil, err
-	case err != nil:
-		return nil, tools.Failf("Path not found: %s", dir)
-	case !info.IsDir():
-		return nil, tools.Failf("Not a directory: %s", dir)
 	}
 	file, err := l.workspace.Open(dir)
 	if err != nil {
@@ -141,14 +132,8 @@ func result(entries []string, more bool, limit int64) (schemas.ToolResult, error
 	}
 	cut := truncate.Text(strings.Join(entries, "\n"), truncate.NoLineLimit, truncate.MaxBytes)
 	if cut.Truncated {
-		notices = append(notices, truncate.Size(truncate.MaxBytes)+" limit reached")
+		notices = append(notices, listing.BytesNotice())
 		d.Truncation = &cut
 	}
-	if len(notices) == 0 {
-		return schemas.TextResult(cut.Content), nil
-	}
-	res := schemas.TextResult(cut.Content + "\n\n[" + strings.Join(notices, ". ") + "]")
-	raw, err := schemas.Marshal(d)
-	res.Details = raw
-	return res, err
+	return listing.Result(cut.Content, notices, d)
 }

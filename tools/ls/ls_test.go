@@ -9,27 +9,17 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/tooltest"
 	"github.com/loopbus/loopbus/tools/ls"
-	"github.com/loopbus/loopbus/tools/workspace"
 )
 
 func setUp(t *testing.T, names ...string) (tool tools.Tool, root string) {
 	t.Helper()
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig := tooltest.New(t)
 	for _, name := range names {
-		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rig.Put(name, "")
 	}
-	w, err := workspace.Open(workspace.Options{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.Close() })
-	return ls.New(w), root
+	return ls.New(rig.Workspace), rig.Root
 }
 
 func run(t *testing.T, tool tools.Tool, args string) (string, bool) {

@@ -29,7 +29,14 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
 		return picture{}, false
 	}
+	lies := upright
+	if mime == mimeJPEG {
+		lies = jpegOrientation(data)
+	}
 	width, height := config.Width, config.Height
+	if lies.sideways() {
+		width, height = height, width
+	}
 	pic = picture{originalWidth: width, originalHeight: height}
 	small := width <= maxSide && height <= maxSide && base64.StdEncoding.EncodedLen(len(data)) < maxBase64
 	decoded, _, err := image.Decode(bytes.NewReader(data))
@@ -43,7 +50,7 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	width, height = within(width, height)
 	for ctx.Err() == nil {
 		pic.width, pic.height = width, height
-		if pic.data, pic.mime = encode(scale(decoded, width, height), maxBase64); pic.data != nil {
+		if pic.data, pic.mime = encode(scale(decoded, lies, width, height), maxBase64); pic.data != nil {
 			return pic, true
 		}
 		if width == 1 && height == 1 {
@@ -75,10 +82,14 @@ func proportion(n, numerator, denominator int) int {
 	return max(1, int(math.Floor(float64(n)*float64(numerator)/float64(denominator)+0.5)))
 }
 
-func scale(src image.Image, width, height int) image.Image {
+// scale brings a picture to a size, and upright: what is encoded anew has nothing that says how it lies.
+func scale(src image.Image, lies orientation, width, height int) image.Image {
+	if lies.sideways() {
+		width, height = height, width
+	}
 	dst := image.NewNRGBA(image.Rect(0, 0, width, height))
 	draw.CatmullRom.Scale(dst, dst.Bounds(), src, src.Bounds(), draw.Src, nil)
-	return dst
+	return lies.turn(dst)
 }
 
 // encode tries the lossless encoding first and then worse and worse ones. It returns nil if all are too long.
@@ -90,7 +101,7 @@ func encode(img image.Image, maxBase64 int) (data []byte, mime string) {
 	for _, quality := range []int{85, 80, 70, 55, 40} {
 		b.Reset()
 		if jpeg.Encode(&b, img, &jpeg.Options{Quality: quality}) == nil && base64.StdEncoding.EncodedLen(b.Len()) < maxBase64 {
-			return b.Bytes(), "image/jpeg"
+			return b.Bytes(), mimeJPEG
 		}
 	}
 	return nil, ""

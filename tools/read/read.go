@@ -59,22 +59,11 @@ func New(o Options) tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{
 			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect: schemas.EffectReadOnly,
+			Effect:           schemas.EffectReadOnly,
+			ArgumentRewrites: []schemas.ArgumentRewrite{schemas.RenameArgument("path", "file_path")},
 		},
-		PrepareArguments: prepare,
-		Execute:          r.execute,
+		Execute: r.execute,
 	}
-}
-
-// prepare accepts file_path, which models trained on other tools use, for path.
-func prepare(raw json.RawMessage) (json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil || members["path"] != nil || members["file_path"] == nil {
-		return raw, nil
-	}
-	members["path"] = members["file_path"]
-	delete(members, "file_path")
-	return json.Marshal(members)
 }
 
 type reader struct{ Options }

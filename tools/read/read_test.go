@@ -20,21 +20,15 @@ import (
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/tooltest"
 	"github.com/loopbus/loopbus/tools/read"
-	"github.com/loopbus/loopbus/tools/workspace"
 )
 
 func setUp(t *testing.T, o read.Options) (tool tools.Tool, root string) {
 	t.Helper()
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Workspace, err = workspace.Open(workspace.Options{Root: root}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = o.Workspace.Close() })
-	return read.New(o), root
+	rig := tooltest.New(t)
+	o.Workspace = rig.Workspace
+	return read.New(o), rig.Root
 }
 
 func put(t *testing.T, root, name string, data []byte) {
@@ -117,22 +111,6 @@ func TestReadingStopsWhenCancelled(t *testing.T) {
 	result, isError := tool.Run(ctx, tools.Call{Arguments: json.RawMessage(`{"path":"f"}`)}, nil)
 	if !isError || result.Content.JoinText() != "Operation aborted" {
 		t.Errorf("%v %q", isError, result.Content.JoinText())
-	}
-}
-
-func TestPrepareArgumentsAcceptsFilePath(t *testing.T) {
-	tool, _ := setUp(t, read.Options{})
-	for in, want := range map[string]string{
-		`{"file_path":"a","limit":1}`:      `{"limit":1,"path":"a"}`,
-		`{"file_path":"a", "path":"b"}`:    `{"file_path":"a", "path":"b"}`,
-		`{"path":"b"}`:                     `{"path":"b"}`,
-		`"no object"`:                      `"no object"`,
-		`{}`:                               `{}`,
-		`{"offset":12345678901234567890 }`: `{"offset":12345678901234567890 }`,
-	} {
-		if got, err := tool.PrepareArguments(json.RawMessage(in)); err != nil || string(got) != want {
-			t.Errorf("%s: got %s, %v", in, got, err)
-		}
 	}
 }
 

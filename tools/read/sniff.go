@@ -11,6 +11,8 @@ import (
 // sniffBytes is how much of a file decides what it is.
 const sniffBytes = 4100
 
+const mimeJPEG = "image/jpeg"
+
 var pngSignature = []byte("\x89PNG\r\n\x1a\n")
 
 // sniff returns the MIME type of an image that models can see, by its content, or "". The file is back at its start.
@@ -26,7 +28,7 @@ func sniff(file *os.File) (string, error) {
 func imageType(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0xFF, 0xD8, 0xFF}) && len(head) > 3 && head[3] != 0xF7: // F7 is JPEG-LS
-		return "image/jpeg"
+		return mimeJPEG
 	case bytes.HasPrefix(head, pngSignature) && isStillPNG(head[len(pngSignature):]):
 		return "image/png"
 	case bytes.HasPrefix(head, []byte("GIF")):

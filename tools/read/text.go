@@ -34,7 +34,7 @@ func (r reader) text(ctx context.Context, file *os.File, args arguments) (schema
 			tools.Seconds(args.Offset), total)
 	}
 	cut := lines.head.Result()
-	result := schemas.TextResult(cut.Content + hint(cut, want, total, args.Path))
+	result := schemas.TextResult(cut.Content + hint(cut, want, total, lines.finalLF, args.Path))
 	if !cut.Truncated {
 		return result, nil
 	}
@@ -43,8 +43,8 @@ func (r reader) text(ctx context.Context, file *os.File, args arguments) (schema
 	return result, err
 }
 
-// hint tells how to read on, "" at the end of the file.
-func hint(cut truncate.Result, want selection, total int64, path string) string {
+// hint tells how to read on, "" at the end of the file. The empty text after a final line break is not worth reading.
+func hint(cut truncate.Result, want selection, total int64, finalLF bool, path string) string {
 	first := want.start + 1
 	last := want.start + cut.OutputLines
 	limit := truncate.Size(truncate.MaxBytes)
@@ -57,6 +57,8 @@ func hint(cut truncate.Result, want selection, total int64, path string) string 
 	case cut.TruncatedBy == truncate.ByBytes:
 		return fmt.Sprintf("\n\n[Showing lines %d-%d of %d (%s limit). Use offset=%d to continue.]",
 			first, last, total, limit, last+1)
+	case finalLF && want.end == total-1:
+		return ""
 	case want.end < total:
 		return fmt.Sprintf("\n\n[%d more lines in file. Use offset=%d to continue.]", total-want.end, want.end+1)
 	}
@@ -69,6 +71,7 @@ type lineReader struct {
 	head    *truncate.Head
 	decoder utf8text.Decoder
 	index   int64 // of the line being read
+	finalLF bool  // the last byte so far
 	decoded []byte
 }
 
@@ -91,6 +94,9 @@ func (l *lineReader) readAll(ctx context.Context, from io.Reader) error {
 }
 
 func (l *lineReader) feed(p []byte) {
+	if len(p) > 0 {
+		l.finalLF = p[len(p)-1] == '\n'
+	}
 	for len(p) > 0 {
 		if l.index >= l.want.end {
 			l.index += int64(bytes.Count(p, []byte{'\n'}))

@@ -26,9 +26,9 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 			err = schemas.ValidateToolAnnouncement(value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+			return nil, fmt.Errorf("tool %s: %w", tool.Queue(), err)
 		}
-		list = append(list, announcement{schemas.AnnouncementKey(tool.Name, w.opts.ID), value})
+		list = append(list, announcement{schemas.AnnouncementKey(tool.Queue().Name(), w.opts.ID), value})
 	}
 	return list, nil
 }
@@ -37,6 +37,9 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 func (w *Worker) announce(ctx context.Context) error {
 	if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("worker %s: announce tools: %w", w.opts.ID, err)
+	}
+	if w.opts.Announced != nil {
+		w.opts.Announced()
 	}
 	tick := time.NewTicker(w.opts.AnnounceTTL / 3)
 	defer tick.Stop()
@@ -65,17 +68,16 @@ func (w *Worker) announceOnce(ctx context.Context) error {
 	return nil
 }
 
-// withdraw deletes the announcements. What it cannot delete ends by itself.
+// withdraw deletes the announcements, by hand as well: opening the bucket would take a permission more. What it cannot
+// delete ends by itself.
 func (w *Worker) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
-	bucket, err := w.opts.JS.KeyValue(ctx, schemas.BucketTools)
 	for _, a := range w.announcements {
-		if err == nil {
-			err = bucket.Purge(ctx, a.key, jetstream.PurgeTTL(w.opts.AnnounceTTL))
+		msg := nats.NewMsg("$KV." + schemas.BucketTools + "." + a.key)
+		msg.Header = nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
+		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
+			w.opts.Logger.Warn("announcement not withdrawn", "worker", w.opts.ID, "key", a.key, "err", err)
 		}
-	}
-	if err != nil {
-		w.opts.Logger.Warn("announcements not withdrawn", "worker", w.opts.ID, "err", err)
 	}
 }

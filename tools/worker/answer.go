@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// subjectKey is the metadata that tells the answerer where an answer goes; it is not sent.
+	// subjectKey is the metadata that tells the answerer where an answer goes; replyKey is there instead if it goes to a
+	// caller that is no session. They are not sent.
 	subjectKey = "subject"
+	replyKey   = "reply"
 
 	headerRoom      = 4 << 10 // of a message's largest size, for its headers
 	publishTimeout  = 5 * time.Second
@@ -22,34 +24,33 @@ const (
 	lastRetryDelay  = 5 * time.Second
 )
 
-// response is an answer as it goes over the wire: with the id of the command it is.
-type response struct {
-	ID string `json:"id"`
-	schemas.ToolResponse
-}
-
 // answer makes the message that answers a call.
-func (w *Worker) answer(call *message.Message, req schemas.ToolRequest, result schemas.ToolResult, isError bool,
+func (h toolHandler) answer(call *message.Message, req schemas.ToolRequest, result schemas.ToolResult, isError bool,
 	took time.Duration,
 ) ([]*message.Message, error) {
-	payload, err := fit(response{"result/" + string(req.Call), schemas.ToolResponse{
-		Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, Result: result, IsError: isError,
-		DurationMs: took.Milliseconds(), Worker: w.opts.ID,
-	}}, w.room())
+	payload, err := fit(req.Answer(h.opts.ID, result, isError, took), h.room())
 	if err != nil {
 		return nil, fmt.Errorf("worker: answer call %s of session %s: %w", req.Call, req.Session, err)
 	}
-	answer := message.NewMessage(req.IdempotencyKey()+"/result", payload)
-	answer.Metadata[subjectKey] = w.opts.Subjects.Command(req.Session, schemas.CommandToolResult)
+	answer := message.NewMessage(req.AnswerMsgID(), payload)
+	if req.ReplyTo != "" {
+		answer.Metadata[replyKey] = req.ReplyTo
+	} else {
+		answer.Metadata[subjectKey] = h.opts.Subjects.Command(req.Session, schemas.CommandToolResult)
+	}
 	if trace := req.TraceParent; trace != "" {
 		answer.Metadata[schemas.HeaderTraceParent] = schemas.EncodeHeaderValue(trace)
 	}
 	return []*message.Message{answer}, nil
 }
 
-// room is the most bytes an answer may have.
-func (w *Worker) room() int {
-	return min(w.opts.MaxResultBytes, int(w.opts.NC.MaxPayload())-headerRoom)
+// room is the most bytes an answer of the tool may have.
+func (h toolHandler) room() int {
+	room := min(h.opts.MaxResultBytes, int(h.opts.NC.MaxPayload())-headerRoom)
+	if own := h.tool.MaxResultBytes; own > 0 {
+		room = int(min(int64(room), own))
+	}
+	return room
 }
 
 // answerer is the Watermill publisher of answers. It knows where each goes, so the router's topic does not matter.
@@ -72,9 +73,12 @@ func (a answerer) Close() error { return nil }
 func (a answerer) store(answer *message.Message) error {
 	msg := &nats.Msg{Subject: answer.Metadata[subjectKey], Data: answer.Payload, Header: nats.Header{}}
 	for key, value := range answer.Metadata {
-		if key != subjectKey && value != "" {
+		if key != subjectKey && key != replyKey && value != "" {
 			msg.Header[key] = []string{value}
 		}
+	}
+	if to := answer.Metadata[replyKey]; to != "" {
+		return a.reply(msg, to)
 	}
 	for delay := firstRetryDelay; ; delay = min(2*delay, lastRetryDelay) {
 		err := a.try(msg, answer.UUID)

@@ -18,13 +18,11 @@ const maxCancelled = 4096
 type cancels struct {
 	mu      sync.Mutex
 	running map[string]map[*context.CancelCauseFunc]struct{} // by session and call
-	told    map[string]struct{}                              // of these calls
-	order   []string                                         // as they came, a ring once it is full
-	next    int
+	told    recent[struct{}]                                 // of these calls
 }
 
 func newCancels() *cancels {
-	return &cancels{running: map[string]map[*context.CancelCauseFunc]struct{}{}, told: map[string]struct{}{}}
+	return &cancels{running: map[string]map[*context.CancelCauseFunc]struct{}{}, told: newRecent[struct{}](maxCancelled)}
 }
 
 // listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned
@@ -50,17 +48,7 @@ func (c *cancels) cancel(key string) {
 	for kill := range c.running[key] {
 		(*kill)(tools.ErrAborted)
 	}
-	if _, ok := c.told[key]; ok {
-		return
-	}
-	c.told[key] = struct{}{}
-	if len(c.order) < maxCancelled {
-		c.order = append(c.order, key)
-		return
-	}
-	delete(c.told, c.order[c.next])
-	c.order[c.next] = key
-	c.next = (c.next + 1) % maxCancelled
+	c.told.add(key, struct{}{})
 }
 
 // begin has kill called when the call is cancelled, at once if it has been already. The function it returns ends that.
@@ -68,7 +56,7 @@ func (c *cancels) begin(session string, call schemas.CallKey, kill context.Cance
 	key := session + "." + string(call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.told[key]; ok {
+	if _, ok := c.told.get(key); ok {
 		kill(tools.ErrAborted)
 	}
 	if c.running[key] == nil {

@@ -1,4 +1,4 @@
-// Package worker serves tools as queues on NATS (docs/protocol.md).
+// Package worker serves tools as queues on NATS (docs/tool-protocol.md). [Serve] is all that most programs need.
 //
 // A [Worker] announces its tools in the bucket agent_tools and takes the calls that wait at
 // agent.tool.<tool>.<session>.<call>. For each it publishes partial results at agent.live.<session>.update, then exactly
@@ -13,10 +13,15 @@
 // A tool that is not safe to repeat is executed at the first delivery of a call only. At any later delivery nobody can
 // know how far the first one came, so the result is an error that says so.
 //
+// # Callers that are no sessions
+//
+// The answer to a request with a replyTo is sent there and nowhere else, and is not stored. Only subjects below
+// agent.reply and inboxes of NATS clients are taken.
+//
 // # Failures
 //
 // A request that cannot be understood is answered with an error, so that the run goes on. If not even its session and
-// call are legal, the handler fails and the message is delivered again, until the middleware that [Options] brings gives it up. A
+// call are legal, the handler fails and the message is delivered again, until it is kept in AGENT_DEAD at the tenth. A
 // result that cannot be stored is tried again until it is; only when the worker has to stop before that is the call
 // given back.
 //

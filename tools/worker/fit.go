@@ -11,7 +11,7 @@ import (
 // fit encodes an answer in at most limit bytes. What does not fit is left out, with a notice in its place: an answer
 // that is too large for the bus would never arrive, and the run would wait for it for ever. Images go first, then
 // details, then the middle of texts.
-func fit(r response, limit int) ([]byte, error) {
+func fit(r schemas.ToolAnswer, limit int) ([]byte, error) {
 	payload, err := schemas.Marshal(r)
 	for _, shrink := range shrinkers {
 		if err != nil || len(payload) <= limit {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,10 +12,6 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// outcomeUnknown is the result of a call that was lost with its worker and must not be repeated.
-const outcomeUnknown = "The outcome of this call is unknown: the worker that ran it was lost before it answered. " +
-	"It was not run again because the tool is not safe to repeat. Check what happened before calling it again."
-
 // toolHandler handles the calls of one tool.
 type toolHandler struct {
 	*Worker
@@ -26,7 +21,7 @@ type toolHandler struct {
 // handle executes a call and returns its answer for the [answerer] to store. An error means that the call cannot even
 // be answered.
 func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
-	raw, ok := h.opts.Raw(msg)
+	raw, ok := rawOf(msg)
 	if !ok {
 		return nil, errors.New("worker: the subscriber delivered a message that is not from JetStream")
 	}
@@ -34,43 +29,53 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: call at %s: %w", raw.Subject(), err)
 	}
-	_, session, call, err := h.opts.Subjects.ParseTool(raw.Subject())
+	queue, session, call, err := h.opts.Subjects.ParseTool(raw.Subject())
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
-	req, err := parse(msg.Payload, session, call)
+	req, err := h.parse(msg.Payload, queue, session, call)
 	if err != nil {
-		h.opts.Logger.Warn("malformed tool call", "tool", h.tool.Name, "session", session, "call", call, "err", err)
+		h.opts.Logger.Warn("malformed tool call", "tool", queue.String(), "session", session, "call", call, "err", err)
 		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: h.tool.Name}
 		return h.answer(msg, req, schemas.ErrorResult("The request of this call was malformed: "+err.Error()), true, 0)
 	}
-	if md.NumDelivered > 1 && !h.repeatable(req) {
-		return h.answer(msg, req, schemas.ErrorResult(outcomeUnknown), true, 0)
+	if !h.repeatable(req) && (h.begun.again(req.IdempotencyKey(), msg) || md.NumDelivered > 1) {
+		return h.answer(msg, req, schemas.ErrorResult(schemas.TextOutcomeUnknown), true, 0)
+	}
+	if h.abandoned(req) {
+		h.opts.Logger.Warn("tool call dropped: its caller is gone", "tool", h.tool.Name, "session", session, "call", call)
+		return nil, nil
 	}
 	begun := time.Now()
 	result, isError := h.execute(msg.Context(), req)
 	return h.answer(msg, req, result, isError, time.Since(begun))
 }
 
-// parse reads a request and holds it against the subject it came by, which is what the server's permissions protect.
-func parse(payload []byte, session, call string) (schemas.ToolRequest, error) {
-	var req schemas.ToolRequest
-	if err := schemas.ValidateToolRequest(payload); err != nil {
+// parse reads a request and holds it against the subject it came by, which is what the server's permissions protect. One
+// whose answer is to go where no worker may send it is malformed.
+func (w *Worker) parse(payload []byte, queue schemas.ToolQueue, session, call string) (schemas.ToolRequest, error) {
+	req, err := schemas.ParseToolRequest(payload)
+	if err != nil {
 		return req, err
 	}
-	if err := json.Unmarshal(payload, &req); err != nil {
-		return req, err
+	if req.Queue() != queue {
+		return req, fmt.Errorf("it is for tool %s, but was sent for tool %s", req.Queue(), queue)
 	}
 	if req.Session != session || string(req.Call) != call {
 		return req, fmt.Errorf("it is for session %s, call %s, but was sent for session %s, call %s",
 			req.Session, req.Call, session, call)
+	}
+	if req.ReplyTo != "" {
+		if err := w.opts.Subjects.CheckReply(req.ReplyTo); err != nil {
+			return req, fmt.Errorf("replyTo: %w", err)
+		}
 	}
 	return req, nil
 }
 
 // repeatable reports whether both the tool and whoever asks say that the call may be executed again.
 func (h toolHandler) repeatable(req schemas.ToolRequest) bool {
-	return h.tool.Effect.Repeatable() && (req.Effect == "" || req.Effect.Repeatable())
+	return h.tool.EffectClass().Repeatable() && (req.Effect == "" || req.Effect.Repeatable())
 }
 
 // execute runs the tool until it ends, takes too long, is cancelled, or has to stop with the worker.
@@ -91,16 +96,41 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (sche
 	}
 	updates := h.startUpdates(req)
 	defer updates.stop()
-	result, err := h.tool.Try(call, tools.Call{
-		Session: req.Session, RunID: req.RunID, TurnID: req.TurnID, Key: req.Call, ID: req.ToolCallID,
-		Arguments: req.Arguments, IdempotencyKey: req.IdempotencyKey(),
-	}, updates.set)
+	result, err := h.try(call, req, updates.set)
 	var panicked *tools.PanicError
 	if errors.As(err, &panicked) {
 		h.opts.Logger.Error("tool panicked", "tool", h.tool.Name, "session", req.Session, "call", req.Call,
 			"stack", string(panicked.Stack))
 	}
 	return tools.ResultOf(result, err)
+}
+
+// try runs the tool. One that does not end when it is told to is left behind after a while, and answered for: the run
+// that waits for it must not wait for ever.
+func (h toolHandler) try(call context.Context, req schemas.ToolRequest, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	type outcome struct {
+		result schemas.ToolResult
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := h.tool.Try(call, tools.Call{
+			Session: req.Session, RunID: req.RunID, TurnID: req.TurnID, Key: req.Call, ID: req.ToolCallID,
+			Arguments: req.Arguments, IdempotencyKey: req.IdempotencyKey(),
+		}, update)
+		done <- outcome{result, err}
+	}()
+	over := make(chan struct{})
+	defer context.AfterFunc(call, func() {
+		time.AfterFunc(h.opts.AbandonAfter, func() { close(over) })
+	})()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-over:
+	}
+	h.opts.Logger.Error("tool does not stop, left behind", "tool", h.tool.Name, "session", req.Session, "call", req.Call)
+	return schemas.ToolResult{}, fmt.Errorf("%w. It did not stop when it was told to: it may still be running", tools.Interrupted(call))
 }
 
 // causeOf says why a message's context ended. Its only deadline is the tool's own limit.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,8 +20,12 @@ const (
 	DefaultAnnounceTTL = 30 * time.Second
 	DefaultUpdateEvery = 25 * time.Millisecond
 	DefaultStopTimeout = 30 * time.Second
+	// DefaultAbandonAfter is longer than any tool of ours needs to stop.
+	DefaultAbandonAfter = 10 * time.Second
 
 	DefaultMaxResultBytes = 512 << 10
+
+	DefaultConcurrency = 8
 
 	// DefaultAckWait is how long after a worker's last sign of life its call is given to another one.
 	DefaultAckWait = 30 * time.Second
@@ -34,33 +38,39 @@ const (
 type Options struct {
 	// ID names the worker, a subject token. No two live workers may have the same.
 	ID string
-	// NC and JS are the connection. It stays the caller's and has to outlive Run.
+	// NC and JS are the connection. It stays the caller's and has to outlive Run. JS may be left out.
 	NC *nats.Conn
 	JS jetstream.JetStream
 	// Subjects is the grammar in use.
 	Subjects schemas.Subjects
-	// Tools are the tools served, each under its own name.
+	// Tools are the tools served. Several may have one name if they differ in version.
 	Tools []tools.Tool
+	// Workspace is where the tools work that name no workspace of their own: only sessions of that workspace call them. Empty
+	// is none, and then only sessions of none do.
+	Workspace string
 
-	// Subscriber returns what delivers the calls of a tool from the consumer that [Consumer] describes, subscribed to
-	// [Topic]. It decides how many calls are handled at once, keeps the server informed while one is, and keeps the
-	// contexts of its messages alive for at least StopTimeout after it is closed. The worker closes it.
-	Subscriber func(tool string) (message.Subscriber, error)
-	// Raw returns the JetStream message behind one that a Subscriber delivered.
-	Raw func(*message.Message) (jetstream.Msg, bool)
-	// Middleware is put around the handling of each call, the first outermost: this is where dead letters belong.
-	Middleware []message.HandlerMiddleware
+	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free slot for it.
+	Concurrency int
+	// AckWait is how long after a worker's last sign of life its call is given to another one, default [DefaultAckWait]. It is
+	// that of a consumer which is made; one that is there has its own.
+	AckWait time.Duration
 
+	// Announced, if not nil, is called once, when the tools have been announced for the first time.
+	Announced func()
 	// AnnounceTTL is how long announcements outlive a worker that died, in whole seconds, default 30 s. They are
 	// renewed three times as often.
 	AnnounceTTL time.Duration
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration
 	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
-	// Default 512 KiB, as the runner's own default, and never more than the server takes as one message.
+	// Default 512 KiB, as the runner's own default, and never more than the server takes as one message. A tool's own
+	// MaxResultBytes may be less.
 	MaxResultBytes int
 	// StopTimeout is how long calls may go on when the worker stops, default 30 s.
 	StopTimeout time.Duration
+	// AbandonAfter is how long a tool may go on after it was told to stop, because it took too long or was cancelled, before
+	// its call is answered without it; default 10 s.
+	AbandonAfter time.Duration
 	// Logger is told of calls that could not be answered at once; nil discards. Arguments and results are not logged.
 	Logger *slog.Logger
 	// Registerer takes the metrics of the calls; nil means none.
@@ -71,26 +81,16 @@ type Options struct {
 func (o *Options) check() error {
 	var errs []error
 	errs = append(errs, schemas.CheckToken("worker id", o.ID))
-	if o.NC == nil || o.JS == nil {
+	if o.NC == nil {
 		errs = append(errs, errors.New("no connection given"))
-	}
-	if o.Subscriber == nil || o.Raw == nil {
-		errs = append(errs, errors.New("no subscriber given"))
+	} else if o.JS == nil {
+		js, err := jetstream.New(o.NC)
+		o.JS, errs = js, append(errs, err)
 	}
 	if len(o.Tools) == 0 {
 		errs = append(errs, errors.New("no tools given"))
 	}
-	seen := map[string]bool{}
-	for _, tool := range o.Tools {
-		errs = append(errs, schemas.CheckToken("tool", tool.Name))
-		if seen[tool.Name] {
-			errs = append(errs, fmt.Errorf("tool %q given twice", tool.Name))
-		}
-		if tool.Execute == nil {
-			errs = append(errs, fmt.Errorf("tool %q cannot be executed", tool.Name))
-		}
-		seen[tool.Name] = true
-	}
+	errs = append(errs, o.checkTools()...)
 	o.AnnounceTTL = orDefault(o.AnnounceTTL, DefaultAnnounceTTL)
 	if o.AnnounceTTL < time.Second || o.AnnounceTTL%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("announce TTL %s is not in whole seconds", o.AnnounceTTL))
@@ -98,12 +98,38 @@ func (o *Options) check() error {
 	if o.MaxResultBytes <= 0 {
 		o.MaxResultBytes = DefaultMaxResultBytes
 	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = DefaultConcurrency
+	}
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)
+	o.AbandonAfter = orDefault(o.AbandonAfter, DefaultAbandonAfter)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return errors.Join(errs...)
+}
+
+// checkTools puts the tools into their workspace and returns what is wrong with them.
+func (o *Options) checkTools() (errs []error) {
+	o.Tools = slices.Clone(o.Tools)
+	seen := map[schemas.ToolQueue]bool{}
+	for i := range o.Tools {
+		tool := &o.Tools[i]
+		if tool.Workspace == "" {
+			tool.Workspace = o.Workspace
+		}
+		queue := tool.Queue()
+		errs = append(errs, queue.Check())
+		if seen[queue] {
+			errs = append(errs, fmt.Errorf("tool %q given twice", queue))
+		}
+		if tool.Execute == nil {
+			errs = append(errs, fmt.Errorf("tool %q cannot be executed", queue))
+		}
+		seen[queue] = true
+	}
+	return errs
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -113,16 +139,16 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Topic is the subject that the calls of a tool match.
-func Topic(s schemas.Subjects, tool string) string { return s.Tool(tool, "*", "*") }
+// Topic is the subject that the calls of a queue match.
+func Topic(s schemas.Subjects, queue string) string { return s.Tool(queue, "*", "*") }
 
-// Consumer describes the durable consumer on AGENT_TOOL that all workers of a tool share. A call is given to another
+// Consumer describes the durable consumer on AGENT_TOOL that all workers of a queue share. A call is given to another
 // worker when the one that has it has given no sign of life for ackWait; 0 means [DefaultAckWait].
-func Consumer(s schemas.Subjects, tool string, ackWait time.Duration) jetstream.ConsumerConfig {
+func Consumer(s schemas.Subjects, queue string, ackWait time.Duration) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:       tool,
-		Description:   "calls of the tool " + tool,
-		FilterSubject: Topic(s, tool),
+		Durable:       queue,
+		Description:   "calls of the tool " + queue,
+		FilterSubject: Topic(s, queue),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       orDefault(ackWait, DefaultAckWait),
 		MaxDeliver:    -1, // giving up is the dead letter middleware's business: a limit here would strand the call

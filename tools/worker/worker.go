@@ -22,6 +22,7 @@ type Worker struct {
 	opts          Options
 	announcements []announcement
 	cancels       *cancels
+	begun         *begun
 
 	// work ends when calls have to stop, answers when not even their results may take longer.
 	work       context.Context
@@ -33,7 +34,7 @@ type Worker struct {
 // New checks the options and reports all mistakes at once. Nothing is started.
 func New(o Options) (*Worker, error) {
 	err := o.check()
-	w := &Worker{opts: o, cancels: newCancels()}
+	w := &Worker{opts: o, cancels: newCancels(), begun: newBegun()}
 	if err == nil {
 		w.announcements, err = w.makeAnnouncements()
 	}
@@ -54,7 +55,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker %s: listen for cancellations: %w", w.opts.ID, err)
 	}
 	defer unsubscribe()
-	router, err := w.router()
+	router, err := w.router(ctx)
+	if ctx.Err() != nil { // told to stop before it began
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("worker %s: %w", w.opts.ID, err)
 	}
@@ -120,7 +124,7 @@ func (w *Worker) drain(run *routerRun) error {
 	return nil
 }
 
-func (w *Worker) router() (*message.Router, error) {
+func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: w.opts.StopTimeout + 2*answerGrace}, w.routerLogger())
 	if err != nil {
 		return nil, err
@@ -130,14 +134,14 @@ func (w *Worker) router() (*message.Router, error) {
 		builder.HandlerBuckets = []float64{.001, .005, .02, .1, .5, 2, 10, 60, 600}
 		builder.AddPrometheusRouterMetrics(router)
 	}
-	router.AddMiddleware(w.opts.Middleware...)
-	router.AddMiddleware(middleware.CorrelationID, middleware.Recoverer)
+	router.AddMiddleware(w.deadLetters, middleware.CorrelationID, middleware.Recoverer)
 	for _, tool := range w.opts.Tools {
-		subscriber, err := w.opts.Subscriber(tool.Name)
+		queue := tool.Queue().Name()
+		subscriber, err := w.subscriber(ctx, queue)
 		if err != nil {
-			return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
+			return nil, fmt.Errorf("tool %s: %w", tool.Queue(), err)
 		}
-		handler := router.AddHandler(tool.Name, Topic(w.opts.Subjects, tool.Name), subscriber,
+		handler := router.AddHandler(queue, Topic(w.opts.Subjects, queue), subscriber,
 			w.opts.Subjects.Command("*", "tool_result"), answerer{w}, toolHandler{w, tool}.handle)
 		if tool.TimeoutMs > 0 {
 			handler.AddMiddleware(middleware.Timeout(milliseconds(tool.TimeoutMs)))

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,23 +12,33 @@ import (
 // maxLinks is how many symbolic links a path may lead through, as in Linux.
 const maxLinks = 40
 
-// locate follows an absolute path to the area it ends in and the name there, which leads through no symbolic link. The
-// file exists, or the error is that of the component that does not.
-func (w *Workspace) locate(path string) (*area, string, error) {
+// A purpose is what a path is followed for.
+type purpose int
+
+const (
+	toRead  purpose = iota // what the path names must exist; it may be one of the single files
+	toWrite                // the last components may be missing: there is no link in what does not exist
+)
+
+// locate follows an absolute path to the area it ends in and the name there, which leads through no symbolic link. If
+// it is to be read, the file exists, or the error is that of the component that does not.
+func (w *Workspace) locate(path string, why purpose) (*area, string, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return nil, "", &fs.PathError{Op: "open", Path: path, Err: syscall.EINVAL}
 	}
-	walk := walk{path: path}
+	walk := walk{path: path, why: why}
 	next := path
 	for {
 		a, rest := w.enter(next)
 		if a == nil {
 			a, rest = w.enter(filepath.Clean(next))
 		}
-		if a == nil {
+		if a == nil && why == toRead {
 			if a, rel := w.single(next); a != nil {
 				return a, rel, nil
 			}
+		}
+		if a == nil {
 			return nil, "", &OutsideError{Path: path, Root: w.Root()}
 		}
 		rel, jump, err := walk.below(a, rest)
@@ -78,6 +89,7 @@ func (w *Workspace) single(path string) (in *area, rel string) {
 // A walk counts the links of one path.
 type walk struct {
 	path  string
+	why   purpose
 	links int
 }
 
@@ -124,6 +136,9 @@ func (k *walk) below(a *area, rest string) (rel, jump string, err error) {
 // link reads a symbolic link. The error has the whole path, not the component: that is what the caller asked for.
 func (k *walk) link(a *area, rel string) (target string, isLink bool, err error) {
 	info, err := a.root.Lstat(rel)
+	if k.why == toWrite && errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
 	if err != nil {
 		return "", false, k.fail(err)
 	}
@@ -160,5 +175,8 @@ func (k *walk) fail(err error) error {
 // join puts the components below dir as they are: cleaning them would step over links.
 func join(dir string, rest []string) string {
 	const sep = string(filepath.Separator)
+	if len(rest) == 0 {
+		return dir // with a slash at its end it would have to be a directory
+	}
 	return strings.TrimSuffix(dir, sep) + sep + strings.Join(rest, sep)
 }

@@ -11,7 +11,6 @@ package workspace
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -36,6 +35,7 @@ type Workspace struct {
 	dir, home string
 	areas     []*area
 	files     []filePattern
+	queue     queue
 }
 
 // An area is a directory below which paths are allowed, under its names: as given, and with links resolved.
@@ -137,21 +137,3 @@ func (w *Workspace) Root() string { return w.areas[0].name() }
 
 // Dir is where relative paths begin and commands run.
 func (w *Workspace) Dir() string { return w.dir }
-
-// Open opens a file or directory for reading. The path must be absolute, see [Workspace.Resolve].
-func (w *Workspace) Open(path string) (*os.File, error) {
-	a, rel, err := w.locate(path)
-	if err != nil {
-		return nil, err
-	}
-	return a.root.Open(rel)
-}
-
-// Stat describes the file that an absolute path leads to, links followed.
-func (w *Workspace) Stat(path string) (fs.FileInfo, error) {
-	a, rel, err := w.locate(path)
-	if err != nil {
-		return nil, err
-	}
-	return a.root.Stat(rel)
-}

@@ -33,7 +33,7 @@ func area(t *testing.T) (base string) {
 	for link, target := range map[string]string{
 		"rel": "d/b", "abs": base + "/root/d", "out": "../outside/secret", "outabs": base + "/outside", "up": "..",
 		"back": "../root/a", "loop": "loop", "chain": "abs/../rel", "broken": "none", "d/up": "../a", "etc": "/etc",
-		"unclean": base + "/outside/../root/a",
+		"unclean": base + "/outside/../root/a", "absfile": base + "/root/d/b",
 	} {
 		if err := os.Symlink(target, filepath.Join(base, "root", link)); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,8 @@ func TestPathsAreConfined(t *testing.T) {
 		{base + "/root//d/./b", "root/d/b"}, {base + "/root/d/..//a", "root/a"}, {base + "/outside/../root/a", "root/a"},
 		{base + "/root/../root/a", "root/a"},
 		{"rel", "root/d/b"}, {"abs/b", "root/d/b"}, {"chain", "root/d/b"}, {"d/up", "root/a"}, {"back", "root/a"},
-		{"abs", "directory"}, {"unclean", "root/a"},
+		{"abs", "directory"}, {"unclean", "root/a"}, {"absfile", "root/d/b"},
+		{base + "/root/absfile/", syscall.ENOTDIR.Error()},
 		{"none", syscall.ENOENT.Error()}, {"broken", syscall.ENOENT.Error()}, {"a/b", syscall.ENOTDIR.Error()},
 		{base + "/root/a/", syscall.ENOTDIR.Error()}, {base + "/root/a/../a", syscall.ENOTDIR.Error()},
 		{base + "/root/x/../a", syscall.ENOENT.Error()}, {"loop", syscall.ELOOP.Error()},

@@ -59,9 +59,12 @@ func NullByte(path string) error {
 	return errors.New("The argument 'path' must be a string, Uint8Array, or URL without null bytes. Received " + quote + shown + quote)
 }
 
-// New words err, which came out of the operation that Node calls op. An error that is not one of the file system's is
-// returned as it is, and nil as nil.
+// New words err, which came out of the operation that Node calls op. An error that is not one of the file system's, or
+// has its words already, is returned as it is, and nil as nil.
 func New(err error, op, path string) error {
+	if errors.As(err, new(*Error)) {
+		return err
+	}
 	for _, k := range known {
 		if errors.Is(err, k.errno) {
 			return &Error{Code: k.code, Op: op, Path: path, Err: err, description: k.description}

@@ -7,6 +7,7 @@ type Head struct {
 	totals   Result
 	buf      []byte // the first MaxBytes+1 bytes
 	firstEnd int64  // length of the first line once it has ended, else -1
+	finalLF  bool   // the last byte so far
 }
 
 // NewHead returns a collector for so many lines and bytes.
@@ -33,12 +34,15 @@ func (h *Head) Write(p []byte) {
 	}
 	h.totals.TotalBytes += int64(len(p))
 	h.totals.TotalLines += int64(bytes.Count(p, []byte{'\n'}))
+	if len(p) > 0 {
+		h.finalLF = p[len(p)-1] == '\n'
+	}
 }
 
 // Result returns what may be shown of the stream so far: whole lines only.
 func (h *Head) Result() Result {
 	r := h.totals
-	if r.fits() {
+	if r.fits(h.finalLF) {
 		return r.whole(h.buf)
 	}
 	first := h.firstEnd

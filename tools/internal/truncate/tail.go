@@ -45,14 +45,16 @@ func (t *Tail) measure(p []byte) {
 	t.lastLine = int64(len(p) - last - 1)
 }
 
+func (t *Tail) finalLF() bool { return t.lastLine == 0 && t.totals.TotalLines > 1 }
+
 // Exceeded reports whether the stream so far has to be cut.
-func (t *Tail) Exceeded() bool { return !t.totals.fits() }
+func (t *Tail) Exceeded() bool { return !t.totals.fits(t.finalLF()) }
 
 // Result returns what may be shown of the stream so far: whole lines, or the end of the last one if not even that fits.
 // The empty line after a final LF does not count there: a long line that ends in one is still shown in part.
 func (t *Tail) Result() Result {
 	r := t.totals
-	if r.fits() {
+	if r.fits(t.finalLF()) {
 		return r.whole(t.buf)
 	}
 	data := t.buf

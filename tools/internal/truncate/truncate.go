@@ -1,8 +1,8 @@
 // Package truncate cuts what tools show to the size a model can use: whole lines from the start or the end of a text,
 // up to a number of lines and of bytes, whichever comes first (behaviour A13).
 //
-// Lines are separated by LF alone, and the empty text after a final LF counts as a line. Both collectors take a stream
-// and hold only what they may show, however long the stream is.
+// Lines are separated by LF alone. The empty text after a final LF has a number, as in an editor, and counts in totals,
+// but is no reason to cut. Both collectors take a stream and hold only what they may show, however long the stream is.
 package truncate
 
 import "strconv"
@@ -53,8 +53,14 @@ func (r Result) cut(by string, content []byte, lines int64) Result {
 	return r
 }
 
-// fits reports whether nothing needs to be cut.
-func (r Result) fits() bool { return r.TotalLines <= r.MaxLines && r.TotalBytes <= r.MaxBytes }
+// fits reports whether nothing needs to be cut. The empty text after a final LF is no line to be cut for.
+func (r Result) fits(finalLF bool) bool {
+	lines := r.TotalLines
+	if finalLF {
+		lines--
+	}
+	return lines <= r.MaxLines && r.TotalBytes <= r.MaxBytes
+}
 
 // Size writes a number of bytes for people: 12B, 50.0KB, 1.5MB. Halves are rounded up.
 func Size(n int64) string {

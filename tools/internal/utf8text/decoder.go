@@ -50,7 +50,17 @@ func Bytes(src []byte) []byte {
 	return d.Flush(d.Append(make([]byte, 0, len(src)), src))
 }
 
+// Subpart is how many bytes at the start of p become one U+FFFD, if p begins with no whole character and nothing
+// follows it.
+func Subpart(p []byte) int {
+	n, _ := illFormed(p)
+	return n
+}
+
 func validPrefix(p []byte) int {
+	if utf8.Valid(p) { // much faster than what follows, and the usual case
+		return len(p)
+	}
 	i := 0
 	for i < len(p) {
 		if p[i] < utf8.RuneSelf {

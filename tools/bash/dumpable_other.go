@@ -1,0 +1,6 @@
+//go:build !linux
+
+package bash
+
+// HideEnvironment does nothing here.
+func HideEnvironment() {}

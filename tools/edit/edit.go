@@ -1,0 +1,168 @@
+// Package edit is the tool that replaces pieces of a text file.
+//
+// A piece is found as it is written, or else without regard to the differences that models make when they repeat a text:
+// blanks at the ends of lines, typographic characters. It must be unique. What is not replaced stays byte for byte.
+package edit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/nodeerr"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// Name is the tool's name.
+const Name = "edit"
+
+const parameters = `{
+  "type": "object",
+  "properties": {
+    "path": {"type": "string", "description": "Path of the file to edit (relative or absolute)"},
+    "edits": {
+      "type": "array",
+      "description": "Replacements. Each is matched against the original file, not after the others are applied. They must not overlap; merge those that touch the same lines.",
+      "items": {
+        "type": "object",
+        "properties": {
+          "oldText": {"type": "string", "description": "Exact text to replace. It must be unique in the file."},
+          "newText": {"type": "string", "description": "Text to put in its place"}
+        },
+        "required": ["oldText", "newText"]
+      }
+    }
+  },
+  "required": ["path", "edits"]
+}`
+
+const description = "Edit a file by replacing exact text. Each edits[].oldText must occur exactly once in the original " +
+	"file. Use one call with several edits for several places in one file. Keep oldText as short as possible while unique."
+
+// maxFile is the largest file in bytes that is edited: all of it is held in memory, several times.
+const maxFile = 64 << 20
+
+type arguments struct {
+	Path  string        `json:"path"`
+	Edits []replacement `json:"edits"`
+}
+
+type details struct {
+	Diff             string `json:"diff"`
+	FirstChangedLine int    `json:"firstChangedLine,omitempty"`
+}
+
+// New returns the tool, which edits files of the workspace. The caller keeps it open as long as the tool is used.
+//
+// It is unsafe to carry out a call twice: the new text may contain the old one, and would be put in again; and where it
+// does not, the second answer would be that the text is not there. Calls for one file wait for each other, and for
+// writes, in this process.
+func New(w *workspace.Workspace) tools.Tool {
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{
+			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+			Effect: schemas.EffectUnsafe, ArgumentRewrites: rewrites(),
+		},
+		Execute: editor{w}.execute,
+	}
+}
+
+// rewrites knows the names of other tools, a list sent as text, and a single replacement without a list.
+func rewrites() []schemas.ArgumentRewrite {
+	list := []schemas.ArgumentRewrite{
+		schemas.RenameArgument("path", "file_path"),
+		{Op: schemas.RewriteParse, To: "edits"},
+	}
+	for _, in := range []string{"", "edits"} {
+		list = append(list,
+			schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: []string{"old_text", "old_string", "old_str"}, To: "oldText", In: in},
+			schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: []string{"new_text", "new_string", "new_str"}, To: "newText", In: in})
+	}
+	return append(list, schemas.ArgumentRewrite{Op: schemas.RewriteGather, From: []string{"oldText", "newText"}, To: "edits"})
+}
+
+type editor struct{ workspace *workspace.Workspace }
+
+func (e editor) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	args, err := tools.DecodeArguments[arguments](call)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	if len(args.Edits) == 0 {
+		return schemas.ToolResult{}, tools.Failure("Edit tool input is invalid. edits must contain at least one replacement.")
+	}
+	if err := tools.Interrupted(ctx); err != nil {
+		return schemas.ToolResult{}, err
+	}
+	path := e.workspace.Resolve(args.Path)
+	if strings.IndexByte(path, 0) >= 0 {
+		return schemas.ToolResult{}, tools.Failf("Could not edit file: %s. Error code: ERR_INVALID_ARG_VALUE.", args.Path)
+	}
+	var o outcome
+	err = e.workspace.Exclusive(ctx, path, func() error {
+		o, err = e.edit(ctx, path, args)
+		return err
+	})
+	if err != nil {
+		return schemas.ToolResult{}, refusal(err, args.Path)
+	}
+	result := schemas.TextResult(fmt.Sprintf("Successfully replaced %d block(s) in %s.", len(args.Edits), args.Path))
+	var d details
+	d.Diff, d.FirstChangedLine = diff(o.old, o.new)
+	result.Details, err = schemas.Marshal(d)
+	return result, err
+}
+
+// refusal words the error of a file that cannot be opened. Errors of reading and writing have their words already.
+func refusal(err error, path string) error {
+	var node *nodeerr.Error
+	if worded := errors.As(err, &node); !worded && errors.As(nodeerr.New(err, "access", path), &node) {
+		return tools.Failf("Could not edit file: %s. Error code: %s.", path, node.Code)
+	}
+	return err
+}
+
+// edit does what has to be done while nobody else changes the file.
+func (e editor) edit(ctx context.Context, path string, args arguments) (o outcome, err error) {
+	info, err := e.workspace.Stat(path)
+	switch {
+	case err != nil:
+		return o, err
+	case info.IsDir():
+		return o, tools.Failure("EISDIR: illegal operation on a directory, read")
+	case !info.Mode().IsRegular(): // a pipe may never end
+		return o, tools.Failf("Not a regular file: %s", path)
+	}
+	file, err := e.workspace.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return o, err
+	}
+	defer func() {
+		if e := file.Close(); err == nil && e != nil {
+			err = nodeerr.New(e, "close", path)
+		}
+	}()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return o, nodeerr.New(err, "read", "")
+	}
+	if len(content) > maxFile {
+		return o, tools.Failf("Could not edit file: %s. It is larger than %d bytes.", args.Path, maxFile)
+	}
+	if o, err = apply(args.Path, content, args.Edits); err != nil {
+		return o, err
+	}
+	if err := tools.Interrupted(ctx); err != nil {
+		return o, err
+	}
+	if err := workspace.Replace(file, o.content); err != nil {
+		return o, nodeerr.New(err, "write", path)
+	}
+	return o, nil
+}

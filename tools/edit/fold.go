@@ -1,0 +1,117 @@
+package edit
+
+import (
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// fold views a text without the differences that models make when they repeat one: compatibility characters are
+// normalised, lines have no blanks at their end, and typographic quotes, dashes and spaces are plain ones. It is the
+// reference's normalisation, rule by rule.
+func fold(text string) view {
+	b := builder{text: make([]byte, 0, len(text))}
+	line := 0 // where the current one begins in b.text
+	for i := 0; i < len(text); {
+		if text[i] == '\n' {
+			b.trim(line, i)
+			b.text = append(b.text, '\n')
+			line = len(b.text)
+			i++
+			continue
+		}
+		n := plainRun(text[i:])
+		if n > 0 {
+			b.text = append(b.text, text[i:i+n]...)
+			i += n
+			continue
+		}
+		n = norm.NFKC.NextBoundaryInString(text[i:], true)
+		segment := text[i : i+n]
+		if folded := plain(norm.NFKC.String(segment)); folded != segment {
+			b.put(folded, i, n)
+		} else {
+			b.text = append(b.text, segment...)
+		}
+		i += n
+	}
+	b.trim(line, len(text))
+	return view{string(b.text), b.parts}
+}
+
+// plainRun is how many bytes at the start of text are ASCII that nothing can combine with.
+func plainRun(text string) int {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return max(0, i-1)
+		}
+		if text[i] == '\n' {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// trim drops the blanks at the end of the line that begins at line in the view and ends at end in the source.
+func (b *builder) trim(line, end int) {
+	n := len(b.text)
+	for n > line {
+		r, size := utf8.DecodeLastRune(b.text[line:n])
+		if !isBlank(r) {
+			break
+		}
+		n -= size
+	}
+	if n == len(b.text) {
+		return
+	}
+	for k := len(b.parts); k > 0 && b.parts[k-1].end() > n; k-- {
+		if last := &b.parts[k-1]; last.at < n {
+			last.size = n - last.at
+			break
+		}
+		b.parts = b.parts[:k-1]
+	}
+	b.text = b.text[:n]
+	from := view{parts: b.parts}.span(n, n).from
+	b.put("", from, end-from)
+}
+
+// plain replaces typographic characters.
+func plain(text string) string {
+	changed := false
+	runes := []rune(text)
+	for i, r := range runes {
+		if p := plainRune(r); p != r {
+			runes[i], changed = p, true
+		}
+	}
+	if !changed {
+		return text
+	}
+	return string(runes)
+}
+
+func plainRune(r rune) rune {
+	switch {
+	case r >= 0x2018 && r <= 0x201B:
+		return '\''
+	case r >= 0x201C && r <= 0x201F:
+		return '"'
+	case r >= 0x2010 && r <= 0x2015, r == 0x2212:
+		return '-'
+	case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
+		return ' '
+	}
+	return r
+}
+
+// isBlank is what JavaScript's trimEnd takes off within a line.
+func isBlank(r rune) bool {
+	switch {
+	case r >= '\t' && r <= '\r', r == ' ', r == 0xA0, r == 0x1680, r >= 0x2000 && r <= 0x200A,
+		r == 0x2028, r == 0x2029, r == 0x202F, r == 0x205F, r == 0x3000, r == 0xFEFF:
+		return true
+	}
+	return false
+}

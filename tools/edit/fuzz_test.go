@@ -1,0 +1,123 @@
+package edit
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Where an edit applies, the file says what was asked for, once folded if it was found so; and the rest of the file is as
+// it was.
+func FuzzApply(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"one\r\ntwo\nthree\r", "two\nthree", "2"}, {"keep   \none  \ntwo\t\nlast ", "one\ntwo", "1\n2"},
+		{"say “hi”\nit’s", "\"hi\"", "x"}, {"ﬁre cafe\u0301 ①", "ire caf", "y"}, {"\xff\xe2\x82a\u00a0b ", "\uFFFDa b", "\n"},
+		{"\uFEFFa\u0300\u0301  \r\n", "\u00e0\u0301\n", ""}, {"각\u11a8 \n x", "각", "z"}, {"a   b", "   ", " "}, {"ﬁre 0", "ire ", "0"},
+	} {
+		f.Add([]byte(seed[0]), seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, content []byte, oldText, newText string) {
+		if !utf8.ValidString(oldText) || !utf8.ValidString(newText) {
+			return // arguments are JSON
+		}
+		o, err := apply("f", content, []replacement{{oldText, newText}})
+		if err != nil {
+			return
+		}
+		raw, _ := bytes.CutPrefix(content, []byte(byteOrderMark))
+		s := newSearch("f", lines(raw))
+		found, folded, err := s.find([]replacement{{toLF(oldText), toLF(newText)}})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("applied, but found %v, %v", found, err)
+		}
+		at := s.place(found[0], folded)
+		there := lines(raw[at.from:at.to]).text
+		asked := toLF(oldText)
+		if folded {
+			asked = at.before + s.folded.text[found[0].at:found[0].end] + at.after
+			there = foldPiece(there, asked)
+		}
+		if there != asked {
+			t.Errorf("%q says %q, not %q", raw[at.from:at.to], there, asked)
+		}
+		result, _ := bytes.CutPrefix(o.content, []byte(byteOrderMark))
+		if !bytes.HasPrefix(result, raw[:at.from]) || !bytes.HasSuffix(result, raw[at.to:]) {
+			t.Errorf("%q became %q", content, o.content)
+		}
+		if middle := lines(result[at.from : len(result)-len(raw)+at.to]).text; middle != at.before+toLF(newText)+at.after && utf8.Valid(raw) {
+			t.Errorf("%q was put in for %q", middle, newText)
+		}
+	})
+}
+
+// foldPiece folds a piece of a file that shall say what was asked for. Blanks at the end of a line fold away; what was asked for
+// ends in some only if the line goes on behind the piece.
+func foldPiece(piece, asked string) string {
+	const rest = "|"
+	if !strings.HasSuffix(asked, " ") && !strings.HasSuffix(asked, "\t") {
+		return fold(piece).text
+	}
+	return strings.TrimSuffix(fold(piece+rest).text, rest)
+}
+
+// A difference makes the new text of the old one, and says nothing more than it must where little changes.
+func FuzzDifference(f *testing.F) {
+	f.Add("a\nb\nc\n", "b\nd\nc")
+	f.Add("", "x\n")
+	f.Fuzz(func(t *testing.T, old, new string) {
+		if strings.Count(old, "\n")+strings.Count(new, "\n") > 300 {
+			return
+		}
+		before, after := split(old), split(new)
+		var b strings.Builder
+		done, length := 0, 0
+		for _, c := range difference(before, after) {
+			b.WriteString(strings.Join(before[done:c.i], ""))
+			b.WriteString(strings.Join(after[c.k:c.l], ""))
+			done = c.j
+			length += c.j - c.i + c.l - c.k
+		}
+		b.WriteString(strings.Join(before[done:], ""))
+		if b.String() != new {
+			t.Fatalf("%q to %q became %q", old, new, b.String())
+		}
+		if want := distance(before, after); length != want {
+			t.Errorf("%q to %q: %d lines, %d are enough", old, new, length, want)
+		}
+	})
+}
+
+// distance is how many lines have to be taken away and added, by the table of all beginnings.
+func distance(old, new []string) int {
+	row := make([]int, len(new)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range old {
+		diagonal := row[0]
+		row[0]++
+		for j := range new {
+			best := min(row[j+1], row[j]) + 1
+			if old[i] == new[j] {
+				best = diagonal
+			}
+			diagonal, row[j+1] = row[j+1], best
+		}
+	}
+	return row[len(new)]
+}
+
+// What is too different to be compared line by line is one change.
+func TestDifferenceOfStrangers(t *testing.T) {
+	old := []string{"same\n"}
+	new := []string{"same\n"}
+	for range maxDistance {
+		old, new = append(old, "old\n"), append(new, "new\n")
+	}
+	old, new = append(old, "end\n"), append(new, "end\n")
+	got := difference(old, new)
+	if len(got) != 1 || got[0] != (change{1, maxDistance + 1, 1, maxDistance + 1}) {
+		t.Errorf("got %v", got)
+	}
+}

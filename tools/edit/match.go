@@ -1,0 +1,113 @@
+package edit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/loopbus/loopbus/tools"
+)
+
+// A replacement is one edit as it is asked for, its lines ended by LF.
+type replacement struct {
+	OldText string `json:"oldText"`
+	NewText string `json:"newText"`
+}
+
+// A match is where an edit applies: base.text[at:end].
+type match struct {
+	edit    int // its place in the list
+	at, end int
+	newText string
+}
+
+// A search is a file in which edits are looked for: exactly, and if that finds not all of them, all of them folded.
+type search struct {
+	path   string // as the model gave it
+	text   view   // of the file
+	folded view   // of text
+}
+
+func newSearch(path string, text view) search { return search{path, text, fold(text.text)} }
+
+// find returns where the edits apply, in the order of the text, and whether those are places in the folded text. Each
+// must be there, and once.
+func (s search) find(edits []replacement) (found []match, folded bool, err error) {
+	for i, e := range edits {
+		if e.OldText == "" {
+			return nil, false, emptyOldText(s.path, i, len(edits))
+		}
+	}
+	base := s.text.text
+	for _, e := range edits {
+		if !strings.Contains(base, e.OldText) {
+			base, folded = s.folded.text, true
+			break
+		}
+	}
+	for i, e := range edits {
+		at, length := locate(base, e.OldText, folded)
+		if at < 0 {
+			return nil, false, notFound(s.path, i, len(edits))
+		}
+		if n := s.occurrences(e.OldText); n > 1 {
+			return nil, false, duplicate(s.path, i, len(edits), n)
+		}
+		found = append(found, match{i, at, at + length, e.NewText})
+	}
+	slices.SortStableFunc(found, func(a, b match) int { return cmp.Compare(a.at, b.at) })
+	return found, folded, nil
+}
+
+// locate finds a text as it is, or folded.
+func locate(base, text string, folded bool) (at, length int) {
+	if at = strings.Index(base, text); at >= 0 || !folded {
+		return at, len(text)
+	}
+	if text = fold(text).text; text == "" {
+		return -1, 0
+	}
+	return strings.Index(base, text), len(text)
+}
+
+// occurrences counts a text without regard to what folding takes away, unless that is all of it.
+func (s search) occurrences(text string) int {
+	if folded := fold(text).text; folded != "" {
+		return strings.Count(s.folded.text, folded)
+	}
+	return strings.Count(s.text.text, text)
+}
+
+// The texts below are known to models and part of the recorded behaviour.
+
+func emptyOldText(path string, i, of int) error {
+	if of == 1 {
+		return tools.Failf("oldText must not be empty in %s.", path)
+	}
+	return tools.Failf("edits[%d].oldText must not be empty in %s.", i, path)
+}
+
+func notFound(path string, i, of int) error {
+	if of == 1 {
+		return tools.Failf("Could not find the exact text in %s. The old text must match exactly including all whitespace and newlines.", path)
+	}
+	return tools.Failf("Could not find edits[%d] in %s. The oldText must match exactly including all whitespace and newlines.", i, path)
+}
+
+func duplicate(path string, i, of, n int) error {
+	if of == 1 {
+		return tools.Failf("Found %d occurrences of the text in %s. The text must be unique. Please provide more context to make it unique.", n, path)
+	}
+	return tools.Failf("Found %d occurrences of edits[%d] in %s. Each oldText must be unique. Please provide more context to make it unique.", n, i, path)
+}
+
+func overlap(path string, i, j int) error {
+	return tools.Failf("edits[%d] and edits[%d] overlap in %s. Merge them into one edit or target disjoint regions.", i, j, path)
+}
+
+func noChange(path string, of int) error {
+	if of == 1 {
+		return tools.Failf("No changes made to %s. The replacement produced identical content. This might indicate an issue with special characters or the text not existing as expected.", path)
+	}
+	return tools.Failf("No changes made to %s. The replacements produced identical content.", path)
+}

@@ -1,0 +1,94 @@
+package grep
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"regexp"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"github.com/loopbus/loopbus/tools"
+)
+
+const (
+	// sniffBytes is how much of a file is looked at for a null byte before anything in it is searched.
+	sniffBytes = 64 << 10
+	// maxLine is how many bytes of a line are searched.
+	maxLine = 16 << 20
+)
+
+// A scanner searches files, one after the other. Make one with [newScanner].
+type scanner struct {
+	pattern *regexp.Regexp
+	found   *findings
+	in      *bufio.Reader // used again for each file
+}
+
+func newScanner(pattern *regexp.Regexp, found *findings) scanner {
+	return scanner{pattern, found, bufio.NewReaderSize(nil, sniffBytes)}
+}
+
+// open searches a file, which is shown as name, or says why it cannot be opened.
+func (s scanner) open(ctx context.Context, files fs.FS, path, name string) (opened bool, err error) {
+	file, err := files.Open(path)
+	if err != nil {
+		return false, err
+	}
+	return true, s.file(ctx, file, name)
+}
+
+// file searches a file and closes it. One that cannot be read, or has a null byte in it, is left out.
+func (s scanner) file(ctx context.Context, file fs.File, name string) error {
+	defer func() { _ = file.Close() }() // nothing was written
+	s.in.Reset(file)
+	in := decoded(s.in)
+	if head, err := in.Peek(sniffBytes); err != nil && !errors.Is(err, io.EOF) || bytes.IndexByte(head, 0) >= 0 {
+		return nil
+	}
+	s.found.begin(name)
+	return s.lines(ctx, in)
+}
+
+// decoded takes a byte order mark off, and decodes UTF-16 if it says so.
+func decoded(in *bufio.Reader) *bufio.Reader {
+	head, _ := in.Peek(3) // what is missing shows when it is read
+	switch {
+	case bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")):
+		_, _ = in.Discard(3)
+	case bytes.HasPrefix(head, []byte("\xFF\xFE")), bytes.HasPrefix(head, []byte("\xFE\xFF")):
+		utf16 := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder()
+		return bufio.NewReaderSize(transform.NewReader(in, utf16), sniffBytes)
+	}
+	return in
+}
+
+// lines searches to the end of the file, to a null byte, or until there is enough.
+func (s scanner) lines(ctx context.Context, in *bufio.Reader) error {
+	defer s.found.end()
+	var long []byte
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) || len(long) > 0 {
+			long = append(long, line[:min(len(line), maxLine-len(long))]...)
+			if errors.Is(err, bufio.ErrBufferFull) {
+				continue
+			}
+			line, long = long, long[:0]
+		}
+		if err != nil && len(line) == 0 || bytes.IndexByte(line, 0) >= 0 {
+			return nil
+		}
+		if e := tools.Interrupted(ctx); e != nil {
+			return e
+		}
+		line = bytes.TrimSuffix(line, []byte{'\n'})
+		if more := s.found.line(line, s.pattern); !more || err != nil {
+			return nil
+		}
+	}
+}

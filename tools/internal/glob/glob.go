@@ -1,0 +1,44 @@
+// Package glob matches names and paths against the patterns people write for files: *, ?, [a-z], {a,b}, and ** for any
+// number of directories. A star alone and a question mark do not match a slash.
+package glob
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// A Pattern is safe for concurrent use.
+type Pattern struct {
+	text string
+	fold bool
+}
+
+// Compile checks a pattern. With fold, case does not matter.
+func Compile(pattern string, fold bool) (Pattern, error) {
+	text := pattern
+	// What is in a directory, not the directory itself.
+	if dir, ok := strings.CutSuffix(text, "/**"); ok {
+		text = dir + "/**/*"
+	}
+	if fold {
+		text = strings.ToLower(text)
+	}
+	if !doublestar.ValidatePattern(text) {
+		return Pattern{}, fmt.Errorf("bad glob %q: a bracket or brace is not closed, or a range is upside down", pattern)
+	}
+	return Pattern{text, fold}, nil
+}
+
+// Match reports whether the pattern matches all of a name, or of a path with slashes.
+func (p Pattern) Match(name string) bool {
+	if p.fold {
+		name = strings.ToLower(name)
+	}
+	return doublestar.MatchUnvalidated(p.text, name)
+}
+
+// HasUpper reports whether a pattern has a capital letter: by the convention of smart case, only such a one minds case.
+func HasUpper(pattern string) bool { return strings.ContainsFunc(pattern, unicode.IsUpper) }

@@ -1,0 +1,64 @@
+package glob_test
+
+import (
+	"testing"
+
+	"github.com/loopbus/loopbus/tools/internal/glob"
+)
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		fold    bool
+		yes, no []string
+	}{
+		{"*.ts", false, []string{"a.ts", ".ts", "é.ts"}, []string{"a.tsx", "d/a.ts", "a.TS"}},
+		{"a?c", false, []string{"abc", "aéc"}, []string{"ac", "a/c", "abbc"}},
+		{"[a-c]x", false, []string{"bx"}, []string{"dx", "x"}},
+		{"[!a-c]x", false, []string{"dx"}, []string{"bx"}},
+		{"[^a]x", false, []string{"bx"}, []string{"ax"}},
+		{"*.{ts,js}", false, []string{"a.ts", "a.js"}, []string{"a.tsx", "a.{ts,js}"}},
+		{"{a,b/{c,d}}", false, []string{"a", "b/c", "b/d"}, []string{"b", "c"}},
+		{"**", false, []string{"a", "a/b"}, nil},
+		{"**/a", false, []string{"a", "x/a", "/x/y/a"}, []string{"xa", "a/b"}},
+		{"a/**/b", false, []string{"a/b", "a/x/b", "a/x/y/b"}, []string{"ab", "a/xb", "x/a/b"}},
+		{"a/**", false, []string{"a/b", "a/b/c"}, []string{"a", "ab"}},
+		{"a**b", false, []string{"ab", "axb"}, []string{"a/b"}},
+		{`a\*b`, false, []string{"a*b"}, []string{"axb"}},
+		{"readme*", true, []string{"README.md", "readme"}, []string{"aREADME"}},
+		{"é", true, []string{"É", "é"}, []string{"e"}},
+		{"README", false, []string{"README"}, []string{"readme"}},
+	} {
+		p, err := glob.Compile(c.pattern, c.fold)
+		if err != nil {
+			t.Errorf("%s: %v", c.pattern, err)
+			continue
+		}
+		for _, name := range c.yes {
+			if !p.Match(name) {
+				t.Errorf("%s does not match %s", c.pattern, name)
+			}
+		}
+		for _, name := range c.no {
+			if p.Match(name) {
+				t.Errorf("%s matches %s", c.pattern, name)
+			}
+		}
+	}
+}
+
+func TestBadPatterns(t *testing.T) {
+	for _, pattern := range []string{"a[", "[]", "{a", "a[b-", `a\`, "{a,{b}"} {
+		if _, err := glob.Compile(pattern, false); err == nil {
+			t.Errorf("%s compiles", pattern)
+		}
+	}
+}
+
+func TestHasUpper(t *testing.T) {
+	for pattern, want := range map[string]bool{"": false, "a*1-é": false, "aB": true, "É": true, "[A-Z]": true} {
+		if got := glob.HasUpper(pattern); got != want {
+			t.Errorf("%q: %v", pattern, got)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Package listing is what the tools have in common that list what they find: ls, find and grep.
+package listing
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/truncate"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// Limit is how many results a call asks for, at least one; nil asks for as many as usual.
+func Limit(asked *float64, usual int64) int64 {
+	if asked == nil {
+		return usual
+	}
+	return int64(min(max(*asked, 1), 1<<53))
+}
+
+// Stat describes what an absolute path leads to. Its error is for models.
+func Stat(w *workspace.Workspace, path string) (fs.FileInfo, error) {
+	info, err := w.Stat(path)
+	switch {
+	case errors.As(err, new(*workspace.OutsideError)):
+		return nil, err
+	case err != nil:
+		return nil, tools.Failf("Path not found: %s", path)
+	}
+	return info, nil
+}
+
+// Directory returns an error for models if an absolute path does not lead to a directory.
+func Directory(w *workspace.Workspace, path string) error {
+	info, err := Stat(w, path)
+	if err == nil && !info.IsDir() {
+		err = tools.Failf("Not a directory: %s", path)
+	}
+	return err
+}
+
+// BytesNotice says that a list was cut for its size.
+func BytesNotice() string { return truncate.Size(truncate.MaxBytes) + " limit reached" }
+
+// Result is a list with the notices that belong to it. It has details only if there is something to notice.
+func Result(list string, notices []string, details any) (schemas.ToolResult, error) {
+	if len(notices) == 0 {
+		return schemas.TextResult(list), nil
+	}
+	result := schemas.TextResult(list + "\n\n[" + strings.Join(notices, ". ") + "]")
+	raw, err := schemas.Marshal(details)
+	result.Details = raw
+	return result, err
+}

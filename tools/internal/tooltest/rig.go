@@ -1,0 +1,106 @@
+// Package tooltest is the surroundings of a tool under test: a workspace of its own, and calls as an agent makes them.
+package tooltest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/toolargs"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// A Rig is a workspace in a directory that goes with the test.
+type Rig struct {
+	Root      string // links resolved
+	Workspace *workspace.Workspace
+
+	t *testing.T
+}
+
+// New makes a rig with an empty root. Beside the root is a directory "outside", with a file "secret".
+func New(t *testing.T) *Rig {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Rig{Root: filepath.Join(base, "root"), t: t}
+	if err := os.Mkdir(r.Root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.Put("../outside/secret", "secret\n")
+	if r.Workspace, err = workspace.Open(workspace.Options{Root: r.Root, Home: r.Root}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Workspace.Close() })
+	return r
+}
+
+// Path is the name of a file below the root.
+func (r *Rig) Path(name string) string { return filepath.Join(r.Root, name) }
+
+// Put writes a file, and makes its directory.
+func (r *Rig) Put(name, content string) {
+	r.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(r.Path(name)), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(r.Path(name), []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Link makes a symbolic link, and its directory.
+func (r *Rig) Link(name, target string) {
+	r.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(r.Path(name)), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Symlink(target, r.Path(name)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Get reads a file.
+func (r *Rig) Get(name string) string {
+	r.t.Helper()
+	data, err := os.ReadFile(r.Path(name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Run calls a tool as an agent does: arguments are rewritten and validated first. They are given as JSON, or as a value to
+// make it of.
+func (r *Rig) Run(tool tools.Tool, args any) (result schemas.ToolResult, isError bool) {
+	r.t.Helper()
+	raw, ok := args.(string)
+	if !ok {
+		data, err := json.Marshal(args)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		raw = string(data)
+	}
+	schema, err := toolargs.Compile(tool.Parameters)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	valid, err := schema.Validate(tool.Name, toolargs.Rewrite(tool.ArgumentRewrites, json.RawMessage(raw)))
+	if err != nil {
+		return schemas.ErrorResult(err.Error()), true
+	}
+	return tool.Run(r.t.Context(), tools.Call{Arguments: valid}, nil)
+}
+
+// Text calls a tool and returns the text of its result.
+func (r *Rig) Text(tool tools.Tool, args any) (text string, isError bool) {
+	r.t.Helper()
+	result, isError := r.Run(tool, args)
+	return result.Content.JoinText(), isError
+}

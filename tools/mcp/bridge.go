@@ -1,0 +1,238 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopbus/loopbus/tools"
+)
+
+const (
+	defaultStartTimeout = 30 * time.Second
+	defaultMaxTools     = 256
+	firstBackoff        = 500 * time.Millisecond
+	lastBackoff         = 30 * time.Second
+	keepAlive           = 30 * time.Second
+
+	// stable is how long a session has to last for the next failure to count as the first.
+	stable = time.Minute
+)
+
+// BridgeOptions configures [NewBridge].
+type BridgeOptions struct {
+	Server ServerConfig
+	// Prefix begins the names of the tools; see [Prefixes].
+	Prefix string
+	// Environ is the environment, as of os.Environ, of which a process is told a few harmless variables; what is configured
+	// for it comes on top.
+	Environ []string
+	// Version is what the server is told of us.
+	Version string
+	// StartTimeout is how long a server may take until its tools are known, default 30 s.
+	StartTimeout time.Duration
+	// FirstBackoff is the wait after the first failure, default 500 ms; it doubles up to half a minute.
+	FirstBackoff time.Duration
+	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order.
+	MaxTools int
+	// Offer is told of the tools once they are known and whenever they have changed. It is called by one goroutine.
+	Offer func([]tools.Tool)
+	// Logger is told of servers that come, go and change; nil discards. Calls, results and secrets are not logged.
+	Logger *slog.Logger
+}
+
+// A Bridge makes the tools of an MCP server tools of ours. Make one with [NewBridge]; it can be run once.
+type Bridge struct {
+	o      BridgeOptions
+	secret redactor
+	log    *slog.Logger
+
+	progress progress
+	listed   chan struct{} // has room for one: the list of tools has changed
+	calls    atomic.Uint64 // numbers progress tokens
+
+	mu      sync.Mutex
+	session *sdk.ClientSession // nil while there is none
+	broken  chan struct{}      // of the session; has room for one: it is of no use any more
+	trouble error              // why there is none
+}
+
+// Why there is no session.
+var (
+	errStarting = errors.New("it has not started yet")
+	errEnding   = errors.New("it is being stopped")
+	errClosed   = errors.New("it has ended, or closed the connection")
+	errBroken   = errors.New("the connection to it was lost")
+	errTwice    = errors.New("it is listed twice")
+)
+
+// NewBridge checks the options. Nothing is started.
+func NewBridge(o BridgeOptions) (*Bridge, error) {
+	o.StartTimeout = cmp.Or(o.StartTimeout, defaultStartTimeout)
+	o.FirstBackoff = cmp.Or(o.FirstBackoff, firstBackoff)
+	o.MaxTools = cmp.Or(o.MaxTools, defaultMaxTools)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Offer == nil {
+		o.Offer = func([]tools.Tool) {}
+	}
+	err := o.Server.check()
+	if _, own := o.Server.Env["PATH"]; err == nil && o.Server.Command != "" && !own {
+		_, err = exec.LookPath(o.Server.Command)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("MCP server %q: %w", o.Server.Name, err)
+	}
+	return &Bridge{
+		o: o, secret: newRedactor(o.Server.secrets), log: o.Logger.With("mcp", o.Server.Name), trouble: errStarting,
+		listed: make(chan struct{}, 1),
+	}, nil
+}
+
+// Run keeps a session to the server until ctx ends, and closes it. A process has then ended.
+func (b *Bridge) Run(ctx context.Context) {
+	for wait := b.o.FirstBackoff; ; {
+		begun := time.Now()
+		err := b.secret.err(b.serve(ctx))
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > stable {
+			wait = b.o.FirstBackoff
+		}
+		b.log.Warn("MCP server lost, trying again", "err", err, "in", wait.String())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, lastBackoff)
+	}
+}
+
+// serve connects once and returns why the session is over.
+func (b *Bridge) serve(ctx context.Context) (err error) {
+	defer func() { b.set(nil, nil, b.secret.err(err)) }()
+	client := sdk.NewClient(&sdk.Implementation{Name: "loopbus", Version: cmp.Or(b.o.Version, "dev")}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{}, KeepAlive: keepAlive, KeepAliveFailureThreshold: 3,
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { signal(b.listed) },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			b.progress.tell(r.Params)
+		},
+	})
+	link := b.link()
+	defer link.end()
+	start, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
+	defer cancel()
+	session, err := client.Connect(start, link.transport, nil)
+	if err != nil {
+		return fmt.Errorf("connect: %w%s", err, link.lastWords())
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = session.Wait() // why it ended is known better from the calls
+	}()
+	defer func() {
+		b.set(nil, nil, errEnding)
+		_ = session.Close() // a process that does not end in time is killed
+		<-over
+	}()
+	list, err := b.list(start, session)
+	if err != nil {
+		return fmt.Errorf("%w%s", err, link.lastWords())
+	}
+	cancel()
+	broken := make(chan struct{}, 1)
+	b.set(session, broken, nil)
+	b.o.Offer(list) // whoever hears of a tool may call it
+	b.log.Info("MCP server connected")
+	if err := b.attend(ctx, session, over, broken); err != nil {
+		return fmt.Errorf("%w%s", err, link.lastWords())
+	}
+	return nil
+}
+
+// attend waits for the end of a session and follows its list of tools. The error is why it ended; nil if ctx did.
+func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, broken <-chan struct{}) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-over:
+			return errClosed
+		case <-broken:
+			return errBroken
+		case <-b.listed:
+		}
+		ask, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
+		list, err := b.list(ask, session)
+		cancel()
+		if err == nil {
+			b.o.Offer(list)
+		} else if ctx.Err() == nil {
+			b.log.Warn("changed list of tools not read, the old one stays", "err", b.secret.err(err))
+		}
+	}
+}
+
+// list asks for the tools. Those that models cannot be told of are left out, and named in the log.
+func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
+	var found []*sdk.Tool
+	var names []string
+	for t, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, fmt.Errorf("list tools: %w", err)
+		}
+		if len(found) == b.o.MaxTools {
+			b.log.Warn("the server has too many tools, the rest is left out", "most", b.o.MaxTools)
+			break
+		}
+		found, names = append(found, t), append(names, t.Name)
+	}
+	called := toolNames(b.o.Prefix, names)
+	offered, seen := []tools.Tool{}, map[string]bool{}
+	for _, t := range found {
+		def, err := define(called[t.Name], t)
+		if seen[t.Name] {
+			err = errTwice
+		}
+		if err != nil {
+			b.log.Warn("tool left out", "tool", t.Name, "err", err)
+			continue
+		}
+		seen[t.Name] = true
+		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(t.Name)})
+	}
+	return offered, nil
+}
+
+// set says which session calls go to, or why there is none.
+func (b *Bridge) set(s *sdk.ClientSession, broken chan struct{}, trouble error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.session, b.broken, b.trouble = s, broken, trouble
+}
+
+func (b *Bridge) live() (*sdk.ClientSession, chan struct{}, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.session, b.broken, b.trouble
+}
+
+// signal leaves word that something has happened, unless it is there already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// idempotencyMeta is the member of a call's _meta that says when two calls are one.
+const idempotencyMeta = "loopbus.dev/idempotencyKey"
+
+// execute returns what carries out calls of the tool that the server knows by that name.
+func (b *Bridge) execute(name string) func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	return func(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		result, err := b.call(ctx, name, call, update)
+		if ctx.Err() != nil {
+			return schemas.ToolResult{}, tools.Interrupted(ctx)
+		}
+		return result, b.secret.err(err)
+	}
+}
+
+// call asks the server once. When ctx ends the SDK tells the server to stop.
+func (b *Bridge) call(ctx context.Context, name string, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	session, broken, trouble := b.live()
+	if session == nil {
+		return schemas.ToolResult{}, tools.Failf("The MCP server %s is not there: %v. It is being started again; the call was not made",
+			b.o.Server.Name, trouble)
+	}
+	params := &sdk.CallToolParams{Name: name, Arguments: arguments(call)}
+	if call.IdempotencyKey != "" {
+		params.Meta = sdk.Meta{idempotencyMeta: call.IdempotencyKey}
+	}
+	token := strconv.FormatUint(b.calls.Add(1), 10)
+	params.SetProgressToken(token)
+	defer b.progress.expect(token, update)()
+	result, err := session.CallTool(ctx, params)
+	refusal, refused := errors.Unwrap(err).(*jsonrpc.Error) //nolint:errorlint // deeper ones are the SDK's own
+	switch {
+	case err == nil:
+		return resultOf(result)
+	case ctx.Err() != nil:
+		return schemas.ToolResult{}, ctx.Err()
+	case refused:
+		return schemas.ToolResult{}, tools.Failf("The MCP server %s refused the call: %s", b.o.Server.Name, refusal.Message)
+	}
+	signal(broken)
+	return schemas.ToolResult{}, tools.Failf("The outcome of this call is unknown: the connection to the MCP server %s was lost (%v)",
+		b.o.Server.Name, err)
+}
+
+// arguments are passed on as they are: a number keeps its digits.
+func arguments(call tools.Call) any {
+	if len(call.Arguments) == 0 {
+		return struct{}{}
+	}
+	return call.Arguments
+}
+
+// progress gives notifications to the calls they are about. The zero value is ready; it is safe for concurrent use.
+type progress struct {
+	mu    sync.Mutex
+	calls map[string]func(schemas.ToolResult)
+}
+
+// expect has update called with the progress of a call, until the function it returns is.
+func (p *progress) expect(token string, update func(schemas.ToolResult)) (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == nil {
+		p.calls = map[string]func(schemas.ToolResult){}
+	}
+	p.calls[token] = update
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.calls, token)
+	}
+}
+
+// progressDetails is what an update says of how far a call has come.
+type progressDetails struct {
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total,omitempty"`
+	Message  string  `json:"message,omitempty"`
+}
+
+// tell makes an update of a notification. One that no call expects is dropped.
+func (p *progress) tell(n *sdk.ProgressNotificationParams) {
+	token, _ := n.ProgressToken.(string)
+	details, err := json.Marshal(progressDetails{n.Progress, n.Total, n.Message})
+	if err != nil { // no JSON has a number that is none
+		return
+	}
+	result := schemas.ToolResult{Content: schemas.Contents{text(describe(n))}, Details: details}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if update := p.calls[token]; update != nil {
+		update(result)
+	}
+}
+
+func describe(n *sdk.ProgressNotificationParams) string {
+	amount := strconv.FormatFloat(n.Progress, 'g', -1, 64)
+	if n.Total > 0 {
+		amount += " of " + strconv.FormatFloat(n.Total, 'g', -1, 64)
+	}
+	return strings.TrimSpace(n.Message + " (" + amount + ")")
+}

@@ -1,0 +1,175 @@
+package mcp
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A ServerConfig says how to reach an MCP server: Command with Args and Env is a process that speaks over its standard input
+// and output; URL with Headers is streamable HTTP.
+type ServerConfig struct {
+	Name    string
+	Command string
+	Args    []string
+	Env     map[string]string
+	URL     string
+	Headers map[string]string
+
+	secrets []string // what must not be said
+}
+
+// fileConfig is the form in which everybody writes it.
+type fileConfig struct {
+	Servers map[string]fileServer `json:"mcpServers"`
+}
+
+type fileServer struct {
+	Type     string            `json:"type"`
+	Command  string            `json:"command"`
+	Args     []string          `json:"args"`
+	Env      map[string]string `json:"env"`
+	URL      string            `json:"url"`
+	Headers  map[string]string `json:"headers"`
+	Disabled bool              `json:"disabled"`
+}
+
+// ParseConfig reads {"mcpServers": {"name": {"command", "args", "env"} or {"url", "headers"}}}, sorted by name. Servers that
+// are disabled are left out. In every text ${NAME} stands for a variable of the environment, and ${NAME:-text} for a text if
+// there is none. The error holds all mistakes and no value.
+func ParseConfig(data []byte, getenv func(string) string) ([]ServerConfig, error) {
+	var file fileConfig
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, withoutValues(err)
+	}
+	if len(file.Servers) == 0 {
+		return nil, errors.New(`no server in "mcpServers"`)
+	}
+	var list []ServerConfig
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
+		f := file.Servers[name]
+		if f.Disabled {
+			continue
+		}
+		c := ServerConfig{Name: name, Command: f.Command, Args: f.Args, Env: f.Env, URL: f.URL, Headers: f.Headers}
+		err := c.finish(getenv)
+		if err == nil && f.Type == "sse" {
+			err = errors.New("the transport sse is not supported, it was replaced by streamable HTTP")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("server %q: %w", name, err))
+		}
+		list = append(list, c)
+	}
+	return list, errors.Join(errs...)
+}
+
+// withoutValues keeps the place of a mistake in JSON and drops what stood there.
+func withoutValues(err error) error {
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &typ):
+		return fmt.Errorf("%s is no %s", cmp.Or(typ.Field, "it"), typ.Type)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("it is not JSON: mistake at byte %d", syntax.Offset)
+	}
+	return errors.New("it cannot be read as JSON")
+}
+
+// ParseServer reads name=COMMAND with arguments, in which quotes and backslashes are those of a shell, or name=URL. Variables
+// are replaced as by [ParseConfig].
+func ParseServer(text string, getenv func(string) string) (ServerConfig, error) {
+	name, rest, ok := strings.Cut(text, "=")
+	if !ok || strings.TrimSpace(rest) == "" {
+		return ServerConfig{}, fmt.Errorf("%q is not name=COMMAND or name=URL", name)
+	}
+	c := ServerConfig{Name: strings.TrimSpace(name)}
+	if rest = strings.TrimSpace(rest); strings.HasPrefix(rest, "http://") || strings.HasPrefix(rest, "https://") {
+		c.URL = rest
+	} else {
+		list, err := words(rest)
+		if err != nil {
+			return c, fmt.Errorf("server %q: %w", c.Name, err)
+		}
+		c.Command, c.Args = list[0], list[1:]
+	}
+	if err := c.finish(getenv); err != nil {
+		return c, fmt.Errorf("server %q: %w", c.Name, err)
+	}
+	return c, nil
+}
+
+// finish replaces variables, notes what is secret, and checks.
+func (c *ServerConfig) finish(getenv func(string) string) error {
+	var missing []string
+	expand := func(text string) string {
+		return variableRE.ReplaceAllStringFunc(text, func(m string) string {
+			parts := variableRE.FindStringSubmatch(m)
+			value := getenv(parts[1])
+			if value == "" && parts[2] == "" {
+				missing = append(missing, parts[1])
+			}
+			if value == "" {
+				return parts[3]
+			}
+			c.secrets = append(c.secrets, value)
+			return value
+		})
+	}
+	c.Command, c.URL = expand(c.Command), expand(c.URL)
+	c.Args = slices.Clone(c.Args)
+	for i, arg := range c.Args {
+		c.Args[i] = expand(arg)
+	}
+	c.Env, c.Headers = c.expandAll(c.Env, expand), c.expandAll(c.Headers, expand)
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("the environment has no %s", strings.Join(slices.Compact(missing), ", "))
+	}
+	return c.check()
+}
+
+var variableRE = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// expandAll replaces variables in values, all of which are secret.
+func (c *ServerConfig) expandAll(values map[string]string, expand func(string) string) map[string]string {
+	out := make(map[string]string, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out[name] = expand(values[name])
+		c.secrets = append(c.secrets, out[name])
+	}
+	return out
+}
+
+func (c *ServerConfig) check() error {
+	if strings.TrimSpace(c.Name) == "" {
+		return errors.New("it has no name")
+	}
+	if (c.Command == "") == (c.URL == "") {
+		return errors.New("either a command or a URL is needed")
+	}
+	if c.URL == "" {
+		for name := range c.Env {
+			if name == "" || strings.ContainsAny(name, "=\x00") {
+				return fmt.Errorf("env: %q is no name of a variable", name)
+			}
+		}
+		return nil
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("url: it is not an http or https URL with a host")
+	}
+	if u.User != nil {
+		return errors.New("url: give the credentials in a header")
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// idleSession is how long a client's session over HTTP lives without a request.
+const idleSession = time.Hour
+
+// ServeIO serves one client over in and out, a line for each message, until the client closes in or ctx ends. Both are closed.
+// Nothing else may be written to out meanwhile.
+func (g *Gateway) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	err := g.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out})
+	for _, gone := range []error{io.EOF, io.ErrClosedPipe, fs.ErrClosed, sdk.ErrConnectionClosed, ctx.Err()} {
+		if gone != nil && errors.Is(err, gone) {
+			return nil
+		}
+	}
+	return err
+}
+
+// Handler serves clients over streamable HTTP. Unless token is empty, only those that send it (Authorization: Bearer). Web pages
+// of other origins are refused, and so are requests to a loopback address under any other host name.
+func (g *Gateway) Handler(token string) http.Handler {
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return g.server },
+		&sdk.StreamableHTTPOptions{SessionTimeout: idleSession, PropagateRequestCancellation: true})
+	return http.NewCrossOriginProtection().Handler(authorized(token, g.posts.note(handler)))
+}
+
+func authorized(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Close ends the sessions of all clients.
+func (g *Gateway) Close() {
+	for session := range g.server.Sessions() {
+		_ = session.Close() // it is over either way
+	}
+}

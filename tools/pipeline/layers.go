@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// in returns the tool of that name as the workers of a workspace announce it.
+func in(announced []schemas.ToolDefinition, workspace, name string) *schemas.ToolDefinition {
+	for i, t := range announced {
+		if t.Workspace == workspace && t.Name == name {
+			return &announced[i]
+		}
+	}
+	return nil
+}
+
+// base is what the workers of the session's workspace announce, but for the runner's own tools, which come later.
+func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []schemas.ToolDefinition, _ []schemas.ToolRemoval) {
+	for _, t := range announced {
+		if t.Workspace == p.Workspace && !slices.Contains(schemas.ExtensionTools(), t.Name) {
+			tools = append(tools, t)
+		}
+	}
+	return tools, nil
+}
+
+// sandbox has tools executed elsewhere. A tool that nobody serves there is gone: it is never executed outside.
+func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition, gone []schemas.ToolRemoval) {
+	if p.Sandbox == nil {
+		return tools, nil
+	}
+	for _, t := range tools {
+		switch there := in(announced, p.Sandbox.Workspace, t.Name); {
+		case !slices.Contains(p.Sandbox.Tools, t.Name):
+			left = append(left, t)
+		case there != nil:
+			left = append(left, *there)
+		default:
+			gone = append(gone, schemas.ToolRemoval{Name: t.Name,
+				Reason: fmt.Sprintf("no worker serves it in workspace %s, where the profile has it executed", p.Sandbox.Workspace)})
+		}
+	}
+	return left, gone
+}
+
+// extension brings the runner's own tools.
+func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval) {
+	tools = slices.Clone(tools)
+	for _, name := range schemas.ExtensionTools() {
+		if t := in(announced, "", name); t != nil && slices.Contains(p.Extensions, name) {
+			tools = append(tools, *t)
+		}
+	}
+	return tools, nil
+}
+
+// channel brings the tools of the client that the session belongs to. Calls of them go to that client alone. It takes the place of
+// no tool that the session has already.
+func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_ []schemas.ToolDefinition, gone []schemas.ToolRemoval) {
+	if p.Channel == "" || p.Channel == p.Workspace {
+		return tools, nil
+	}
+	tools = slices.Clone(tools)
+	for _, t := range announced {
+		switch {
+		case t.Workspace != p.Channel:
+		case named(tools, t.Name) != nil:
+			gone = append(gone, schemas.ToolRemoval{Name: t.Name, Reason: "the session has a tool of that name already, which the client's does not replace"})
+		default:
+			tools = append(tools, t)
+		}
+	}
+	return tools, gone
+}
+
+// policy takes away what the session may not have, and brings the rest into the order it was chosen in.
+func policy(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition, gone []schemas.ToolRemoval) {
+	for _, t := range tools {
+		if reason := refused(p, t); reason != "" {
+			gone = append(gone, schemas.ToolRemoval{Name: t.Name, Reason: reason})
+		} else {
+			left = append(left, t)
+		}
+	}
+	if p.Chosen != nil {
+		slices.SortStableFunc(left, func(a, b schemas.ToolDefinition) int {
+			return slices.Index(p.Chosen, a.Name) - slices.Index(p.Chosen, b.Name)
+		})
+	}
+	return left, gone
+}
+
+func refused(p schemas.ToolPolicy, t schemas.ToolDefinition) string {
+	if p.Allowed != nil && !slices.Contains(p.Allowed, t.Name) {
+		return "the profile does not allow it"
+	}
+	if p.Chosen != nil && !slices.Contains(p.Chosen, t.Name) {
+		return "set_tools has not chosen it"
+	}
+	for _, scope := range t.Scopes {
+		if !slices.Contains(p.Scopes, scope) && !slices.Contains(p.Scopes, "*") {
+			return fmt.Sprintf("the session is not granted scope %s", scope)
+		}
+	}
+	return ""
+}
+
+// bounded sees to it that every call can come to an end without its worker's help: what sets no time limit gets the
+// runner's. The rest of aborting is the driver's and the workers': a call that has not begun is answered "Operation
+// aborted", one that has is told to stop.
+func bounded(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval) {
+	if p.TimeoutMs <= 0 {
+		return tools, nil
+	}
+	tools = slices.Clone(tools)
+	for i := range tools {
+		if tools[i].TimeoutMs == 0 {
+			tools[i].TimeoutMs = p.TimeoutMs
+		}
+	}
+	return tools, nil
+}

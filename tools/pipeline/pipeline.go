@@ -1,0 +1,60 @@
+// Package pipeline puts together the tools of a session, in seven layers, once per run. Each layer is a function with a
+// name, and what it did is told beside the tools, so that everybody can see why a session has a tool or has it not
+// (docs/tools.md, behaviour A15.8).
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A Layer is one step. Apply returns the tools it leaves, in the order in which a model is told of them, and why it took
+// others away. announced is everything that workers announce. It changes neither argument.
+type Layer struct {
+	Name  string
+	Apply func(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval)
+}
+
+// Layers are the seven layers, in order.
+func Layers() []Layer {
+	return []Layer{
+		{"base", base}, {"sandbox", sandbox}, {"extension", extension}, {"channel", channel}, {"policy", policy},
+		{"schema", normalised}, {"abort", bounded},
+	}
+}
+
+// Build goes through all layers and returns the session's tools and what each layer did. It keeps nothing of its arguments
+// but what the tools share with announced.
+func Build(p schemas.ToolPolicy, announced []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolLayer) {
+	var tools []schemas.ToolDefinition
+	var report []schemas.ToolLayer
+	for _, layer := range Layers() {
+		next, removed := layer.Apply(p, announced, tools)
+		did := schemas.ToolLayer{Name: layer.Name, Removed: removed}
+		for _, tool := range next {
+			switch was := named(tools, tool.Name); {
+			case was == nil:
+				did.Added = append(did.Added, tool.Name)
+			case !same(*was, tool):
+				did.Changed = append(did.Changed, tool.Name)
+			}
+		}
+		tools, report = next, append(report, did)
+	}
+	return tools, report
+}
+
+func named(tools []schemas.ToolDefinition, name string) *schemas.ToolDefinition {
+	if i := slices.IndexFunc(tools, func(t schemas.ToolDefinition) bool { return t.Name == name }); i >= 0 {
+		return &tools[i]
+	}
+	return nil
+}
+
+func same(a, b schemas.ToolDefinition) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && slices.Equal(x, y)
+}

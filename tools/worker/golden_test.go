@@ -1,0 +1,101 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/worker"
+)
+
+// golden is a message that an older version has sent; package bus keeps them.
+type golden struct {
+	About   string      `json:"about"`
+	Subject string      `json:"subject"`
+	Header  nats.Header `json:"header"`
+	Payload string      `json:"payload"`
+}
+
+// goldenRequests are the calls of runners of all versions.
+func goldenRequests(t *testing.T) (requests []golden) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "testdata", "golden", "*", "*.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(raw) {
+			var m golden
+			if err := json.Unmarshal(line, &m); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if _, _, _, err := (schemas.Subjects{}).ParseTool(m.Subject); err == nil {
+				requests = append(requests, m)
+			}
+		}
+	}
+	if len(requests) == 0 {
+		t.Fatal("there are no golden requests")
+	}
+	return requests
+}
+
+// A worker of this version serves runners of every version: their calls are taken from where they put them, executed with
+// what they say, and answered where they look, in a form that was theirs already.
+func TestServesOlderRunners(t *testing.T) {
+	for _, m := range goldenRequests(t) {
+		t.Run(m.About, func(t *testing.T) {
+			r := newRig(t)
+			queue, session, call, err := schemas.Subjects{}.ParseTool(m.Subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sent struct {
+				ToolCallID string          `json:"toolCallId"`
+				Arguments  json.RawMessage `json:"arguments"`
+				StartSeq   uint64          `json:"startSeq"`
+			}
+			if err := json.Unmarshal([]byte(m.Payload), &sent); err != nil {
+				t.Fatal(err)
+			}
+			updates := r.subscribe("agent.live." + session + ".update")
+			if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: []byte(m.Payload)}); err != nil {
+				t.Fatal(err)
+			}
+			r.serve(func(ctx context.Context) error { return worker.Serve(ctx, r.client, echo(queue)) })
+			got := r.result()
+			if got.IsError || string(got.Call) != call || got.ToolCallID != sent.ToolCallID || got.ToolName != queue.Tool ||
+				got.Result.Content.JoinText() != string(sent.Arguments) {
+				t.Errorf("answer %+v", got)
+			}
+			u := within(t, updates)
+			update, err := schemas.DecodeUpdate(u.Header, u.Data)
+			if err != nil || update.Event != sent.StartSeq || update.N != 1 {
+				t.Errorf("update %+v, %v", update, err)
+			}
+			r.empty()
+		})
+	}
+}
+
+// echo is a tool of that queue. It answers with its arguments.
+func echo(queue schemas.ToolQueue) tools.Tool {
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{Name: queue.Tool, Version: queue.Version, Workspace: queue.Workspace},
+		Execute: func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			update(schemas.TextResult("begun"))
+			return schemas.TextResult(string(call.Arguments)), nil
+		},
+	}
+}

@@ -1,0 +1,221 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
+// source.
+const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing)) }
+
+// deadline is for one step of a test on a busy machine.
+const deadline = 60 * time.Second
+
+// rig is a bus with what a runner has set up, a plain client for the worker, and the answers as they come.
+type rig struct {
+	t       *testing.T
+	conn    *bus.Conn
+	js      jetstream.JetStream
+	client  *nats.Conn
+	results <-chan *nats.Msg
+	seq     uint64
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	server := startServer(t)
+	conn := setup(t, server)
+	r := &rig{t: t, conn: conn, js: conn.JetStream(), client: connect(t, server)}
+	r.results = r.subscribe("agent.cmd.*.tool_result")
+	return r
+}
+
+func startServer(t *testing.T) *bus.Server {
+	t.Helper()
+	server, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	return server
+}
+
+func setup(t *testing.T, server *bus.Server) *bus.Conn {
+	t.Helper()
+	conn, err := bus.Connect(t.Context(), bus.ConnOptions{Server: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := bus.Setup(t.Context(), conn, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// connect connects as any program does.
+func connect(t *testing.T, server *bus.Server) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(server.InProcess()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// serve runs a worker until it is stopped or the test ends. stop returns what run returned.
+func (r *rig) serve(run func(context.Context) error) (stop func() error) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = run(ctx)
+	}()
+	stop = func() error {
+		cancel()
+		<-done
+		return err
+	}
+	r.t.Cleanup(func() {
+		if err := stop(); err != nil {
+			r.t.Errorf("worker: %v", err)
+		}
+	})
+	return stop
+}
+
+func (r *rig) subscribe(subject string) <-chan *nats.Msg {
+	r.t.Helper()
+	c := make(chan *nats.Msg, 1024)
+	sub, err := r.conn.NATS().ChanSubscribe(subject, c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = sub.Unsubscribe() }) // fails only on a closed connection
+	if err := r.conn.NATS().Flush(); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// call makes the next call of session s1.
+func (r *rig) call(tool, args string) {
+	r.t.Helper()
+	r.seq += 2
+	err := bus.NewDispatcher(r.conn).Dispatch(r.t.Context(), schemas.ToolRequest{
+		Session: "s1", RunID: "r1", TurnID: "t1", Call: schemas.NewCallKey(r.seq), ToolCallID: "toolu_1", ToolName: tool,
+		Arguments: json.RawMessage(args), StartSeq: r.seq,
+	}, false)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) lastCall() string { return string(schemas.NewCallKey(r.seq)) }
+
+// result is the next answer, held against its schema.
+func (r *rig) result() schemas.ToolResponse {
+	r.t.Helper()
+	msg := within(r.t, r.results)
+	id, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
+	if err != nil {
+		r.t.Fatalf("result %s: %v", msg.Data, err)
+	}
+	response := *data.(*schemas.ToolResponse)
+	if want := "result/" + string(response.Call); id != want {
+		r.t.Errorf("command id %q, want %q", id, want)
+	}
+	return response
+}
+
+func (r *rig) wantResult(text string, isError bool) {
+	r.t.Helper()
+	if got := r.result(); got.Result.Content.JoinText() != text || got.IsError != isError {
+		r.t.Errorf("call %s: error %v, text %q, want %v, %q", got.Call, got.IsError, got.Result.Content.JoinText(), isError, text)
+	}
+}
+
+// announced waits for a tool's announcement.
+func (r *rig) announced(tool string) (a schemas.ToolAnnouncement) {
+	r.t.Helper()
+	r.eventually("announcement of "+tool, func() bool {
+		for _, entry := range r.bucket() {
+			if err := json.Unmarshal(entry.Value(), &a); err == nil && a.Name == tool {
+				return true
+			}
+		}
+		return false
+	})
+	return a
+}
+
+func (r *rig) announcements() int { return len(r.bucket()) }
+
+func (r *rig) bucket() (entries []jetstream.KeyValueEntry) {
+	r.t.Helper()
+	kv, err := r.js.KeyValue(r.t.Context(), schemas.BucketTools)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	watch, err := kv.WatchAll(r.t.Context(), jetstream.IgnoreDeletes())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer watch.Stop()
+	for entry := range watch.Updates() {
+		if entry == nil {
+			return entries
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// empty waits until every call is acknowledged.
+func (r *rig) empty() {
+	r.t.Helper()
+	r.eventually("every call is acknowledged", func() bool {
+		stream, err := r.js.Stream(r.t.Context(), schemas.StreamTools)
+		return err == nil && stream.CachedInfo().State.Msgs == 0
+	})
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(deadline)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			r.t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+func within[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(deadline):
+		t.Fatal("waited too long")
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,104 @@
+// Package write is the tool that writes whole files.
+package write
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unicode/utf16"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/nodeerr"
+	"github.com/loopbus/loopbus/tools/workspace"
+)
+
+// Name is the tool's name.
+const Name = "write"
+
+const parameters = `{
+  "type": "object",
+  "properties": {
+    "path": {"type": "string", "description": "Path of the file to write (relative or absolute)"},
+    "content": {"type": "string", "description": "Content to write to the file"}
+  },
+  "required": ["path", "content"]
+}`
+
+const description = "Write content to a file. Creates the file if it does not exist, overwrites it if it does. " +
+	"Creates missing parent directories."
+
+type arguments struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
+// New returns the tool, which writes files of the workspace. The caller keeps it open as long as the tool is used.
+//
+// It is idempotent: a call has the content of the whole file in it, so that carrying it out again, after a worker that
+// died in the middle, leaves the same file. Calls for one file wait for each other, and for edits, in this process.
+func New(w *workspace.Workspace) tools.Tool {
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{
+			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+			Effect:           schemas.EffectIdempotent,
+			ArgumentRewrites: []schemas.ArgumentRewrite{schemas.RenameArgument("path", "file_path")},
+		},
+		Execute: writer{w}.execute,
+	}
+}
+
+type writer struct{ workspace *workspace.Workspace }
+
+func (w writer) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	args, err := tools.DecodeArguments[arguments](call)
+	if err != nil {
+		return schemas.ToolResult{}, err
+	}
+	if err := tools.Interrupted(ctx); err != nil {
+		return schemas.ToolResult{}, err
+	}
+	path := w.workspace.Resolve(args.Path)
+	if strings.IndexByte(path, 0) >= 0 {
+		return schemas.ToolResult{}, nodeerr.NullByte(path)
+	}
+	if err := w.prepare(path); err != nil {
+		return schemas.ToolResult{}, err
+	}
+	err = w.workspace.Exclusive(ctx, path, func() error { return w.write(path, args.Content) })
+	if err != nil {
+		return schemas.ToolResult{}, nodeerr.New(err, "open", path)
+	}
+	units := len(utf16.Encode([]rune(args.Content))) // what the tool has always called bytes
+	return schemas.TextResult(fmt.Sprintf("Successfully wrote %d bytes to %s", units, args.Path)), nil
+}
+
+// prepare makes the directories that are missing, and refuses what is there and no file.
+func (w writer) prepare(path string) error {
+	info, err := w.workspace.Stat(path)
+	switch dir := filepath.Dir(path); {
+	case errors.As(err, new(*workspace.OutsideError)):
+		return err
+	case err != nil:
+		return nodeerr.New(w.workspace.MkdirAll(dir, 0o777), "mkdir", dir)
+	case info.IsDir():
+		return nodeerr.New(syscall.EISDIR, "open", path)
+	case !info.Mode().IsRegular(): // opening a pipe waits for a reader, perhaps for ever
+		return tools.Failf("Not a regular file: %s", path)
+	}
+	return nil
+}
+
+func (w writer) write(path, content string) error {
+	file, err := w.workspace.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(workspace.Replace(file, []byte(content)), file.Close())
+	return nodeerr.New(err, "write", path)
+}
