@@ -40,7 +40,7 @@ func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 // it is stored once. A message too large for another header is cut, which the letter says.
 func PublishDead(ctx context.Context, c *Conn, d Dead) error {
 	msg := d.message(c.subjects, c.nc.MaxPayload())
-	if _, err := c.js.PublishMsg(ctx, msg); err != nil {
+	if _, err := c.js.PublishMsg(ctx, msg, untilLeader()); err != nil {
 		return fmt.Errorf("bus: dead letter of %s sequence %d, session %s: %w", d.Stream, d.StreamSeq, d.Session, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -11,25 +12,32 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// dispatchTimeout bounds the wait for a server that is away. After it the session is given up, and whoever takes it up
+// again looks whether the call was stored.
+const dispatchTimeout = 10 * time.Second
+
 // Dispatcher hands tool calls to the workers, and asks for calls to stop. All methods may be called concurrently.
-type Dispatcher struct{ conn *Conn }
+type Dispatcher struct {
+	conn     *Conn
+	patience time.Duration // with a server that is away
+}
 
 // NewDispatcher returns a Dispatcher on c, which stays the caller's and has to outlive it.
-func NewDispatcher(c *Conn) *Dispatcher { return &Dispatcher{c} }
+func NewDispatcher(c *Conn) *Dispatcher { return &Dispatcher{c, dispatchTimeout} }
 
-// Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, the session or the
-// call is no legal subject token; after any other error the call may have been stored. With again, it first looks whether an earlier process has
-// done so: if the call is still waiting or its result is in the session's inbox, nothing is stored. A result that has been
+// Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, version or
+// workspace, the session or the call is no legal subject token; after any other error the call may have been stored. With
+// again, it first looks whether an earlier process has done so: if the call is still waiting or its result is in the session's inbox, nothing is stored. A result that has been
 // taken from the inbox has to be in the log by then, where the caller would have seen it.
 func (d *Dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
 	if err := d.dispatch(ctx, req, again); err != nil {
-		return fmt.Errorf("bus: dispatch call %s of session %s to tool %q: %w", req.Call, req.Session, req.ToolName, err)
+		return fmt.Errorf("bus: dispatch call %s of session %s to tool %q: %w", req.Call, req.Session, req.Queue(), err)
 	}
 	return nil
 }
 
 func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
-	err := errors.Join(schemas.CheckToken("tool", req.ToolName), schemas.CheckSession(req.Session),
+	err := errors.Join(req.Queue().Check(), schemas.CheckSession(req.Session),
 		schemas.CheckToken("call", string(req.Call)))
 	if err != nil {
 		return err
@@ -45,17 +53,30 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	}
 	msg := nats.NewMsg(d.subject(req))
 	msg.Data = data
-	// Recognised for a while if this is sent twice; it is no duplicate of the tool's next call.
+	// If this is sent twice the second one is recognised, for as long as a runner's connection can outlive its suspension
+	// ([StreamOptions.ToolDuplicateWindow]). It is no duplicate of the tool's next call.
 	msg.Header.Set(jetstream.MsgIDHeader, req.IdempotencyKey())
 	if req.TraceParent != "" {
 		msg.Header.Set(headerTraceParent, req.TraceParent)
 	}
-	_, err = d.conn.js.PublishMsg(ctx, msg)
-	return err
+	return d.publish(ctx, msg)
+}
+
+// publish stores a call on the connection that buffers nothing: a call must not leave long after it was decided, when its
+// session may have another runner. While the server is away, or the stream has no leader, it waits for it, for a while.
+func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	for {
+		_, err := d.conn.events.PublishMsg(ctx, msg, untilLeader())
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) || !wait(ctx, retryWait) {
+			return err
+		}
+	}
 }
 
 func (d *Dispatcher) subject(req schemas.ToolRequest) string {
-	return d.conn.subjects.Tool(req.ToolName, req.Session, string(req.Call))
+	return d.conn.subjects.Tool(req.Queue().Name(), req.Session, string(req.Call))
 }
 
 // Cancel asks whoever runs the call to stop. It is sent once and not stored; that the call is over is for the log to say.
@@ -68,6 +89,28 @@ func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.Call
 		return fmt.Errorf("bus: cancel call %s of session %s: %w", call, session, err)
 	}
 	return nil
+}
+
+// Withdraw takes a call out of its tool's queue. If a worker has it, it is not given to another one when that worker is lost.
+func (d *Dispatcher) Withdraw(ctx context.Context, session string, call schemas.CallKey) error {
+	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
+	if err == nil {
+		err = d.purge(ctx, d.conn.subjects.Tool("*", session, string(call)))
+	}
+	if err != nil {
+		return fmt.Errorf("bus: withdraw call %s of session %s: %w", call, session, err)
+	}
+	return nil
+}
+
+func (d *Dispatcher) purge(ctx context.Context, subject string) error {
+	ctx, cancel := context.WithTimeout(ctx, dispatchTimeout)
+	defer cancel()
+	stream, err := d.conn.js.Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
 // known reports whether the call is waiting for a worker or its result for a runner. A worker settles the call after it

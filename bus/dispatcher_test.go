@@ -97,11 +97,36 @@ func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 	}
 }
 
+// TestDispatchGoesToTheQueueOfVersionAndWorkspace dispatches a call again, which looks for it in the same queue, and takes it
+// back.
+func TestDispatchGoesToTheQueueOfVersionAndWorkspace(t *testing.T) {
+	c := newBus(t)
+	d, req := bus.NewDispatcher(c), request("c7")
+	req.Version, req.Workspace = "2", "host"
+	for _, again := range []bool{false, true} {
+		if err := d.Dispatch(deadline(t), req, again); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := c.JetStream().Stream(deadline(t), schemas.StreamTools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GetLastMsgForSubject(deadline(t), "agent.tool.echo=2=host.s1.c7"); err != nil || messages(t, c, schemas.StreamTools) != 1 {
+		t.Errorf("%d calls are queued: %v", messages(t, c, schemas.StreamTools), err)
+	}
+	if err := d.Withdraw(deadline(t), "s1", "c7"); err != nil || messages(t, c, schemas.StreamTools) != 0 {
+		t.Errorf("%d calls are left: %v", messages(t, c, schemas.StreamTools), err)
+	}
+}
+
 func TestDispatchRefusesWhatIsNoSubject(t *testing.T) {
 	c := newBus(t)
 	for _, change := range []func(*schemas.ToolRequest){
 		func(r *schemas.ToolRequest) { r.ToolName = "no.token" },
 		func(r *schemas.ToolRequest) { r.ToolName = "" },
+		func(r *schemas.ToolRequest) { r.Version = "1.2" },
+		func(r *schemas.ToolRequest) { r.Workspace = "a=b" },
 		func(r *schemas.ToolRequest) { r.Session = "*" },
 		func(r *schemas.ToolRequest) { r.Call = ">" },
 	} {
@@ -132,5 +157,63 @@ func TestCancelIsHeard(t *testing.T) {
 	}
 	if err := d.Cancel(deadline(t), "s 1", "c7"); !errors.Is(err, schemas.ErrSubject) {
 		t.Errorf("illegal session: %v", err)
+	}
+}
+
+// TestDispatchWaitsForTheServer dispatches while the server is away: the call is sent once, when the server is back.
+func TestDispatchWaitsForTheServer(t *testing.T) {
+	dir, addr := t.TempDir(), freePort(t)
+	start := func() *bus.Server {
+		s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+	s := start()
+	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://" + addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := bus.Setup(deadline(t), c, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	eventually(t, "the connection is down", func() bool { return !c.Connected() })
+	dispatched := make(chan error, 1)
+	go func() { dispatched <- bus.NewPatientDispatcher(c).Dispatch(deadline(t), request("t7"), false) }()
+	start()
+	if err := <-dispatched; err != nil {
+		t.Fatal(err)
+	}
+	if n := messages(t, c, schemas.StreamTools); n != 1 {
+		t.Errorf("%d calls are stored, want 1", n)
+	}
+}
+
+func TestWithdrawTakesOneCallOutOfTheQueue(t *testing.T) {
+	c := newBus(t)
+	d := bus.NewDispatcher(c)
+	for _, call := range []schemas.CallKey{"c7", "c8"} {
+		if err := d.Dispatch(deadline(t), request(call), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time there is nothing
+		if err := d.Withdraw(deadline(t), "s1", "c7"); err != nil {
+			t.Error(err)
+		}
+	}
+	stream, err := c.JetStream().Stream(deadline(t), schemas.StreamTools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.GetLastMsgForSubject(deadline(t), "agent.tool.echo.s1.c8"); err != nil || messages(t, c, schemas.StreamTools) != 1 {
+		t.Errorf("%d calls are left, want c8: %v", messages(t, c, schemas.StreamTools), err)
+	}
+	if err := d.Withdraw(deadline(t), "s1", "c*"); err == nil {
+		t.Error("a pattern was taken for a call")
 	}
 }

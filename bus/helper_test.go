@@ -63,7 +63,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(90 * time.Second)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -24,7 +24,8 @@ import (
 // many sessions at once. While it runs the command stays in the queue, so Deliver should return only once the session is
 // at rest, or for a command that does not wake it, once it is in the log. Nil acknowledges the command; after an error it is
 // delivered again, at once the first time and then after growing delays. Delivery is at least once: a command may come
-// again although it was taken.
+// again although it was taken. Errors are logged, but for those that wrap [schemas.ErrConflict] or [context.Canceled]: they
+// mean that another runner, or a later one, is to have the command.
 //
 // Reject is told of a message that is no command of a session whose id is legal, or that was given up after too many
 // deliveries. An error has it delivered again.
@@ -34,6 +35,13 @@ import (
 type Handler interface {
 	Deliver(ctx context.Context, cmd schemas.Command, entered func()) error
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
+}
+
+// A Keeper is what a [Handler] may be besides. Keeps reports whether a session that it is at work on is known to be still its
+// own: no other runner has extended it. It is asked, under a short time limit, where the servers have not heard of the session's
+// message for so long that another runner could have had it; without an answer what is being done is given up and begun anew.
+type Keeper interface {
+	Keeps(ctx context.Context, session string) bool
 }
 
 // errGivenBack gives a command back that was not begun when its partition was left.
@@ -51,6 +59,7 @@ type Inbox struct {
 	conn  *Conn
 	opts  InboxOptions
 	sub   *inboxSubscriber
+	live  *members
 	ready chan struct{}
 	once  sync.Once
 }
@@ -62,7 +71,8 @@ func NewInbox(c *Conn, o InboxOptions) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{conn: c, opts: o, sub: newInboxSubscriber(c, o), ready: make(chan struct{})}, nil
+	live := &members{conn: c, ttl: o.MemberTTL, log: o.Logger, entry: runnerEntry{ID: o.RunnerID, Started: time.Now().UTC()}}
+	return &Inbox{conn: c, opts: o, sub: newInboxSubscriber(c, o), live: live, ready: make(chan struct{})}, nil
 }
 
 // Ready is closed once the inbox reads its share for the first time.
@@ -70,6 +80,11 @@ func (in *Inbox) Ready() <-chan struct{} { return in.ready }
 
 // Partitions returns the partitions it reads at this moment, in order.
 func (in *Inbox) Partitions() []int { return in.sub.reading() }
+
+// Health returns nil while the runner counts as live. It does not once its entry could not be renewed for MemberTTL: it
+// cannot reach the servers, most of them are down, or it was suspended. The others, if they can, have divided its share by
+// then. Before [Inbox.Ready] it says nothing of use.
+func (in *Inbox) Health() error { return in.live.health() }
 
 // InHand returns how many messages are unsettled at this moment.
 func (in *Inbox) InHand() int { return in.sub.hand.count() }
@@ -90,6 +105,8 @@ func (in *Inbox) run(ctx context.Context, h Handler) error {
 	}
 	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
+	in.sub.keeper, _ = h.(Keeper)
+	in.sub.stop = ctx.Done()
 	router, err := in.router(h)
 	if err != nil {
 		return err
@@ -102,7 +119,7 @@ func (in *Inbox) run(ctx context.Context, h Handler) error {
 			in.opts.Logger.Error("inbox router", "err", err)
 		}
 	})
-	running.Go(func() { in.sub.hand.beat(work, in.opts.AckWait/3) })
+	running.Go(func() { in.sub.hand.beat(work, in.opts.AckWait, in.conn.nc.FlushWithContext) })
 	<-router.Running()
 	serveErr := in.serve(ctx, work)
 	return errors.Join(serveErr, in.drain(ctx, router, kill))
@@ -113,7 +130,7 @@ func (in *Inbox) serve(ctx, work context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(in.sub.lost, func() { cancel(context.Cause(in.sub.lost)) })()
-	err := in.members().run(ctx, func(ids []string) {
+	err := in.live.run(ctx, func(ids []string) {
 		in.sub.meet(len(ids) - 1)
 		in.sub.read(work, share(in.sub.partitions, ids, in.opts.RunnerID))
 		in.becomeReady()
@@ -132,11 +149,6 @@ func (in *Inbox) becomeReady() {
 	}
 }
 
-func (in *Inbox) members() *members {
-	return &members{conn: in.conn, ttl: in.opts.MemberTTL, log: in.opts.Logger,
-		entry: runnerEntry{ID: in.opts.RunnerID, Started: time.Now().UTC()}}
-}
-
 // drain gives everything to the others. Leaving and unpinning go in parallel: what counts is when another may read.
 func (in *Inbox) drain(ctx context.Context, router *message.Router, kill context.CancelCauseFunc) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.opts.StopTimeout+handoverTimeout)
@@ -144,7 +156,7 @@ func (in *Inbox) drain(ctx context.Context, router *message.Router, kill context
 	var leaving sync.WaitGroup
 	if in.sub.lost.Err() == nil {
 		leaving.Go(func() {
-			if err := in.members().leave(ctx); err != nil {
+			if err := in.live.leave(ctx); err != nil {
 				in.opts.Logger.Warn("leaving the live runners", "err", err)
 			}
 		})
@@ -190,6 +202,6 @@ func (in *Inbox) router(h Handler) (*message.Router, error) {
 	router.AddMiddleware(slices.Concat(in.opts.Middleware, []message.HandlerMiddleware{middleware.CorrelationID})...)
 	handler := newInboxHandler(in.conn, in.opts, h)
 	router.AddConsumerHandler("inbox", in.conn.subjects.Command("*", "*"), in.sub, handler.handle).
-		AddMiddleware(handler.giveUp, middleware.Recoverer)
+		AddMiddleware(handler.passOn, handler.giveUp, middleware.Recoverer)
 	return router, nil
 }

@@ -110,6 +110,23 @@ func (h *inboxHandler) giveUp(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
+// passOn is the middleware that gives a message back without ado if it is for another runner to deal with, or for this one
+// when it starts again. That is no failure, and who has lost a session says so himself.
+func (h *inboxHandler) passOn(next message.HandlerFunc) message.HandlerFunc {
+	return func(m *message.Message) ([]*message.Message, error) {
+		_, err := next(m)
+		if d := deliveryOf(m); (d == nil || !d.gone()) && !errors.Is(err, errGivenBack) && !errors.Is(err, schemas.ErrConflict) && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		if d := deliveryOf(m); d != nil {
+			d.giveBack(err)
+			h.opts.Logger.Debug("command given back", "seq", d.seq, "err", err)
+		}
+		m.Nack()
+		return nil, nil
+	}
+}
+
 // rootOf leaves the stack of a panic out of what the session is told.
 func rootOf(err error) error {
 	var panicked middleware.RecoveredPanicError

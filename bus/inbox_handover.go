@@ -18,6 +18,9 @@ const (
 // one had received and not begun belongs before it, and is coming back.
 func (p *partition) take(ctx context.Context, msg jetstream.Msg) {
 	p.pin = msg.Headers().Get(pinHeader)
+	if md, err := msg.Metadata(); err == nil {
+		p.hearing.hear(md, p.sub.opts.AckWait)
+	}
 	if !p.fresh || len(p.early) == 0 && !p.sub.met.Load() {
 		p.fresh = false
 		p.sub.take(ctx, p, msg)
@@ -53,6 +56,7 @@ func (p *partition) giveBack() {
 	}
 	p.early = nil
 	p.unpin()
+	close(p.left)
 }
 
 func (p *partition) back(msg jetstream.Msg) {

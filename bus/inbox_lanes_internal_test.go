@@ -98,6 +98,50 @@ func TestLaneHoldsUpNobodyIfTheFailedMessageIsBackAlready(t *testing.T) {
 	}
 }
 
+func TestLaneAwaitsWhatIsToComeBefore(t *testing.T) {
+	ls := newLanes()
+	ls.await("s", []uint64{2, 4}, time.Hour)
+	five, three, one := ls.join("s", 5), ls.join("s", 3), ls.join("s", 1)
+	if !entered(one) || entered(three) || entered(five) {
+		t.Fatal("only what is before all that is awaited may enter")
+	}
+	one.leave(0)
+	two := ls.join("s", 2)
+	if !entered(two) || entered(three) {
+		t.Fatal("what was awaited comes first")
+	}
+	two.leave(0)
+	if !entered(three) || entered(five) {
+		t.Fatal("the next may come up to what is awaited still")
+	}
+	four := ls.join("s", 4)
+	for _, next := range []*ticket{three, four, five} {
+		if !entered(next) {
+			t.Fatalf("sequence %d is not let in", next.seq)
+		}
+		next.leave(0)
+	}
+	if len(ls.bySession) != 0 {
+		t.Errorf("%d lanes are left", len(ls.bySession))
+	}
+}
+
+func TestLaneAwaitsForAWhileOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLanes()
+		start := time.Now()
+		ls.await("s", []uint64{1}, time.Second)
+		b := ls.join("s", 2)
+		if err := b.wait(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("awaited for %s", got)
+		}
+		b.leave(0)
+	})
+}
+
 func TestLaneHoldEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls := newLanes()

@@ -12,19 +12,22 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// InboxOptions configures [NewInbox]. Only RunnerID is needed. With the defaults, the commands of a runner that was killed are
-// delivered elsewhere within ten seconds: its entry goes after MemberTTL and up to one second, its pins after PinnedTTL, and what
-// it had in hand after AckWait, all at the same time.
+// InboxOptions configures [NewInbox]. Only RunnerID is needed.
 type InboxOptions struct {
 	// RunnerID names this process among the live runners: a single subject token, used by nobody else.
 	RunnerID string
-	// AckWait is how long after its last sign of life a command in hand is delivered again, default 6 s. Signs are
-	// given three times as often.
+	// Takeover is the longest that the commands of a runner that is killed or suspended wait until they are delivered
+	// elsewhere, default 10 s, at least [MinTakeover] and at most [MaxTakeover]. The next three follow from it where they are
+	// not given, and run at the same time. All runners of a deployment should have the same.
+	Takeover time.Duration
+	// AckWait is how long after its last sign of life a command in hand is delivered again, default three fifths of
+	// Takeover. Signs are given three times as often.
 	AckWait time.Duration
-	// PinnedTTL is how long a partition stays with a runner that does not pull any more, default 4 s.
+	// PinnedTTL is how long a partition stays with a runner that does not pull any more, default two fifths of Takeover.
+	// It pulls twice as often.
 	PinnedTTL time.Duration
-	// MemberTTL is how long a runner counts as live after its last renewal, in whole seconds, default 4 s. Renewals are
-	// four times as often.
+	// MemberTTL is how long a runner counts as live after its last renewal, in whole seconds, default two fifths of
+	// Takeover; the server may be a second late. Renewals are four times as often.
 	MemberTTL time.Duration
 	// HandoverWait is how long a partition that another runner should read now is kept until none of its commands is in
 	// hand, so that a model call under way need not be repeated elsewhere; default 5 s.
@@ -41,7 +44,8 @@ type InboxOptions struct {
 	MaxInHand int
 	// MaxCommandBytes is the largest command taken, default 512 KiB.
 	MaxCommandBytes int
-	// RejectTimeout bounds one try to reject a message, default 10 s.
+	// RejectTimeout bounds one try to reject a message, default 30 s. Giving a command up may abort the run that it began:
+	// that takes as long as tools are given to stop, and must fit.
 	RejectTimeout time.Duration
 	// StopTimeout is how long Run waits for handlers once it was told to stop, default 10 s.
 	StopTimeout time.Duration
@@ -52,6 +56,14 @@ type InboxOptions struct {
 	// Middleware is put around the inbox's own, the first outermost.
 	Middleware []message.HandlerMiddleware
 }
+
+// Between these a takeover may be. In less than the first a runner could be taken for dead that was suspended for a second,
+// which is what it takes a driver to notice that it was; and a session should not lie longer than the second.
+const (
+	MinTakeover     = 6 * time.Second
+	DefaultTakeover = 10 * time.Second
+	MaxTakeover     = 10 * time.Minute
+)
 
 const (
 	defaultMaxPending      = 1024
@@ -64,16 +76,17 @@ const (
 )
 
 func (o InboxOptions) withDefaults() (InboxOptions, error) {
-	o.AckWait = or(o.AckWait, 6*time.Second)
-	o.PinnedTTL = or(o.PinnedTTL, 4*time.Second)
-	o.MemberTTL = or(o.MemberTTL, 4*time.Second)
+	o.Takeover = or(o.Takeover, DefaultTakeover)
+	o.AckWait = or(o.AckWait, o.Takeover*3/5)
+	o.PinnedTTL = or(o.PinnedTTL, o.Takeover*2/5)
+	o.MemberTTL = or(o.MemberTTL, (o.Takeover * 2 / 5).Truncate(time.Second))
 	o.HandoverWait = or(o.HandoverWait, 5*time.Second)
 	o.TakeoverWait = or(o.TakeoverWait, 100*time.Millisecond)
 	o.MaxDeliver = or(o.MaxDeliver, defaultMaxDeliver)
 	o.MaxPending = or(o.MaxPending, defaultMaxPending)
 	o.MaxInHand = or(o.MaxInHand, defaultMaxInHand)
 	o.MaxCommandBytes = or(o.MaxCommandBytes, defaultMaxCommandBytes)
-	o.RejectTimeout = or(o.RejectTimeout, 10*time.Second)
+	o.RejectTimeout = or(o.RejectTimeout, 30*time.Second)
 	o.StopTimeout = or(o.StopTimeout, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -86,6 +99,9 @@ func (o InboxOptions) check() error {
 	var errs []error
 	if err := schemas.CheckToken("runner id", o.RunnerID); err != nil {
 		errs = append(errs, fmt.Errorf("bus: inbox: %w", err))
+	}
+	if err := CheckTakeover(o.Takeover); err != nil {
+		errs = append(errs, fmt.Errorf("bus: inbox: takeover %w", err))
 	}
 	if o.MemberTTL < time.Second || o.MemberTTL%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("bus: inbox: member TTL %s is not in whole seconds", o.MemberTTL))
@@ -102,6 +118,15 @@ func (o InboxOptions) check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// CheckTakeover says what is wrong with a value of [InboxOptions.Takeover], nil if nothing is.
+func CheckTakeover(d time.Duration) error {
+	if d < MinTakeover || d > MaxTakeover {
+		return fmt.Errorf("%s is not between %s and %s: in less a runner that was held up for a moment would lose its sessions, "+
+			"in more they would lie that long when it is killed", d, MinTakeover, MaxTakeover)
+	}
+	return nil
 }
 
 // minInboxWait keeps signs of life and pull requests from becoming a load of their own.

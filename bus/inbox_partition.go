@@ -27,6 +27,7 @@ type partition struct {
 	wishes chan bool     // the latest wish whether it should be read
 	idle   chan struct{} // signalled when nothing of it is in hand any more
 	over   chan struct{} // closed when it is being left: what has not begun goes back
+	left   chan struct{} // closed when the server may give it to another runner
 	gone   chan struct{} // closed when it is not read any more
 	inHand atomic.Int64
 
@@ -37,13 +38,14 @@ type partition struct {
 	fresh   bool            // it has passed on nothing yet
 	early   []jetstream.Msg // what came first, until settled fires
 	settled *time.Timer
+	hearing hearing
 	// The last pin that the server gave us, "" for none, and the last that we gave back.
 	pin, unpinned string
 }
 
 func newPartition(s *inboxSubscriber, n int) *partition {
 	return &partition{sub: s, n: n, logger: s.opts.Logger.With("partition", n), wishes: make(chan bool, 1),
-		idle: make(chan struct{}, 1), over: make(chan struct{}), gone: make(chan struct{}), wanted: true, patient: stoppedTimer(), fresh: true,
+		idle: make(chan struct{}, 1), over: make(chan struct{}), left: make(chan struct{}), gone: make(chan struct{}), wanted: true, patient: stoppedTimer(), fresh: true,
 		settled: stoppedTimer()}
 }
 
@@ -93,19 +95,29 @@ func (p *partition) read(ctx context.Context) {
 	p.logger.Debug("reading partition")
 	var consumer jetstream.Consumer
 	failures := 0
+	var patience time.Time // until when a consumer that fails is left to itself
+	defer func() { p.recovered(failures) }()
 	for !p.leaving(nil) {
 		var err error
 		if consumer == nil {
-			consumer, err = p.sub.consumer(ctx, p.n)
+			stuck := failures > 0 && time.Now().After(patience)
+			if stuck {
+				patience = time.Now().Add(leaderlessFor)
+			}
+			consumer, err = p.sub.consumer(ctx, p.n, stuck)
 		}
 		if err == nil {
 			err = p.pull(ctx, consumer)
 		}
 		if err == nil || errors.Is(err, jetstream.ErrPinIDMismatch) { // the next pull asks for a new pin
+			p.recovered(failures)
 			failures = 0
 			continue
 		}
 		consumer = nil // it may have been deleted
+		if failures == 0 {
+			patience = time.Now().Add(leaderlessFor)
+		}
 		if failures++; !p.retry(err, failures) {
 			return
 		}
@@ -115,11 +127,11 @@ func (p *partition) read(ctx context.Context) {
 
 // retry waits before the next try; it reports false if there should be none.
 func (p *partition) retry(err error, failures int) bool {
+	if failures == 1 {
+		p.sub.outage.begins(err)
+	}
 	if !p.sub.fail(err) {
 		return false
-	}
-	if failures == 1 {
-		p.logger.Warn("pulling commands is interrupted, trying again", "err", err)
 	}
 	pause := time.NewTimer(min(retryWait<<min(failures-1, 5), maxPullWait))
 	defer pause.Stop()
@@ -128,6 +140,13 @@ func (p *partition) retry(err error, failures int) bool {
 	case <-p.sub.draining:
 	}
 	return true
+}
+
+// recovered ends a row of failures, if there were any.
+func (p *partition) recovered(failures int) {
+	if failures > 0 {
+		p.sub.outage.ends()
+	}
 }
 
 // pull asks for as many messages as there are slots and takes them until the request has ended or the partition is

@@ -21,6 +21,8 @@ import (
 // the order in which they were received, and in that order they have their places in the lanes.
 type inboxSubscriber struct {
 	conn       *Conn
+	keeper     Keeper          // nil: it keeps nothing
+	stop       <-chan struct{} // closed when the runner is told to stop
 	opts       InboxOptions
 	stream     jetstream.Stream
 	partitions int // how many there are
@@ -30,6 +32,7 @@ type inboxSubscriber struct {
 	hand     *inHand
 	lanes    *lanes
 	slots    slots
+	outage   outage
 	draining chan struct{}   // closed when nothing new is taken any more
 	lost     context.Context // ends, with the cause, when the connection is gone for good
 	lose     context.CancelCauseFunc
@@ -49,7 +52,7 @@ var _ message.Subscriber = (*inboxSubscriber)(nil)
 func newInboxSubscriber(c *Conn, o InboxOptions) *inboxSubscriber {
 	s := &inboxSubscriber{
 		conn: c, opts: o, out: make(chan *message.Message), hand: newInHand(), lanes: newLanes(),
-		slots: newSlots(o.MaxInHand), draining: make(chan struct{}), readers: map[int]*partition{},
+		slots: newSlots(o.MaxInHand), outage: outage{log: o.Logger}, draining: make(chan struct{}), readers: map[int]*partition{},
 	}
 	s.lost, s.lose = context.WithCancelCause(context.Background())
 	return s
@@ -155,9 +158,28 @@ func (s *inboxSubscriber) take(ctx context.Context, p *partition, raw jetstream.
 		return
 	}
 	d := receive(ctx, p, raw, md)
+	if s.hand.wasAcked(d) {
+		// It is in the queue no more, unless that acknowledgement was lost. A session that it woke again would be awake with
+		// nothing in the queue to wake it elsewhere.
+		p.log(d, "acknowledge again", d.ack())
+		d.cancel(nil)
+		s.slots.give(1)
+		return
+	}
 	session, _, _ := s.conn.subjects.ParseCommand(raw.Subject())
+	if before := s.hand.silent(d.seq); before != nil {
+		if s.keeps(ctx, session) {
+			before.adopt(d)
+			d.cancel(nil)
+			s.slots.give(1)
+			return
+		}
+		before.replace()
+	}
+	s.lanes.await(session, p.unheard(ctx, session, d.seq), s.opts.AckWait+unheardMargin)
 	d.place = s.lanes.join(session, d.seq)
 	if !s.hand.add(d) { // the first delivery's settlement counts for both
+		d.cancel(nil)
 		d.place.leave(0)
 		s.slots.give(1)
 		return
@@ -167,18 +189,46 @@ func (s *inboxSubscriber) take(ctx context.Context, p *partition, raw jetstream.
 	s.out <- d.msg
 }
 
+// awaitLeft has what a runner that stops gives back wait until the partition has been left: before that the server would
+// give it to this runner again.
+func (s *inboxSubscriber) awaitLeft(p *partition) {
+	if !isClosed(s.stop) {
+		return
+	}
+	select {
+	case <-p.left:
+	case <-time.After(handoverTimeout):
+	}
+}
+
+// keeps asks whether a session that is being worked on here is still its runner's own.
+func (s *inboxSubscriber) keeps(ctx context.Context, session string) bool {
+	if s.keeper == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return s.keeper.Keeps(ctx, session)
+}
+
 // settle tells the server what became of a message. It is out of hand before that, because the server may send it
 // again at once.
 func (s *inboxSubscriber) settle(d *delivery) {
+	defer d.cancel(nil)
 	var err error
 	var hold time.Duration
 	select {
 	case <-d.msg.Acked():
-		s.hand.remove(d)
+		if d.gone() {
+			s.hand.remove(d)
+		} else {
+			s.hand.acknowledged(d)
+		}
 		err = d.ack()
 	case <-d.msg.Nacked():
 		s.hand.remove(d)
-		delay := d.retryDelay(isClosed(d.partition.over))
+		delay := d.retryDelay()
+		s.awaitLeft(d.partition)
 		err = d.nak(delay)
 		hold = delay + s.opts.AckWait
 	}

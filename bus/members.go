@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,6 +28,9 @@ type members struct {
 	entry runnerEntry
 	ttl   time.Duration // whole seconds: the server knows no finer
 	log   *slog.Logger
+
+	renewed atomic.Int64 // when the entry was renewed last, as the time since the epoch in nanoseconds
+	told    bool         // the log was told that it has expired; of the goroutine that renews
 }
 
 // rejoinWait is how long to wait before watching again after the watch broke.
@@ -38,6 +42,7 @@ func (m *members) run(ctx context.Context, changed func(ids []string)) error {
 	if err := m.announce(ctx); err != nil {
 		return fmt.Errorf("bus: announce runner %s: %w", m.entry.ID, err)
 	}
+	m.renewed.Store(time.Now().UnixNano())
 	for ctx.Err() == nil {
 		if err := m.watch(ctx, changed); err != nil && ctx.Err() == nil {
 			m.log.Warn("watching live runners", "err", err)
@@ -84,7 +89,7 @@ func (m *members) watch(ctx context.Context, changed func(ids []string)) error {
 	defer watcher.Stop()
 	renew := time.NewTicker(m.ttl / 4)
 	defer renew.Stop()
-	live := map[string]bool{m.entry.ID: true}
+	live := map[string]time.Time{m.entry.ID: time.Now()}
 	var told []string
 	complete := false
 	for {
@@ -93,7 +98,7 @@ func (m *members) watch(ctx context.Context, changed func(ids []string)) error {
 			return nil
 		case <-renew.C:
 			m.renew(ctx)
-			continue
+			m.expire(live)
 		case e, ok := <-watcher.Updates():
 			switch {
 			case !ok:
@@ -113,10 +118,11 @@ func (m *members) watch(ctx context.Context, changed func(ids []string)) error {
 	}
 }
 
-func (m *members) note(ctx context.Context, live map[string]bool, e jetstream.KeyValueEntry) {
+// note notes when an entry was renewed, as this process saw it.
+func (m *members) note(ctx context.Context, live map[string]time.Time, e jetstream.KeyValueEntry) {
 	switch {
 	case e.Operation() == jetstream.KeyValuePut:
-		live[e.Key()] = true
+		live[e.Key()] = time.Now()
 	case e.Key() != m.entry.ID:
 		delete(live, e.Key())
 	default: // we were away for too long; the others have divided our share by now
@@ -124,8 +130,44 @@ func (m *members) note(ctx context.Context, live map[string]bool, e jetstream.Ke
 	}
 }
 
-func (m *members) renew(ctx context.Context) {
-	if err := m.announce(ctx); err != nil && ctx.Err() == nil {
-		m.log.Warn("renewing the runner's entry", "err", err)
+// expire forgets runners whose entries are there and are not renewed: a replica that was down may keep what has expired
+// meanwhile, for ever, and the partitions of such a runner would be read by nobody. That this runner's own renewals are
+// seen shows that others' would be.
+func (m *members) expire(live map[string]time.Time) {
+	newest := live[m.entry.ID]
+	for id, seen := range live {
+		if newest.Sub(seen) > m.ttl+m.ttl/2 {
+			m.log.Warn("runner is silent, but its entry has not expired", "silent", id)
+			delete(live, id)
+		}
 	}
+}
+
+// renew tells the log once when the entry has expired because nothing can be written, and once when that is over.
+func (m *members) renew(ctx context.Context) {
+	began := time.Now() // its time to live runs from then at the earliest
+	err := m.announce(ctx)
+	switch {
+	case err == nil:
+		m.renewed.Store(began.UnixNano())
+		if m.told {
+			m.told = false
+			m.log.Info("renewed the runner's entry again, it counts as live")
+		}
+	case ctx.Err() != nil:
+	case m.health() != nil && !m.told:
+		m.told = true
+		m.log.Warn("cannot renew the runner's entry, it does not count as live; are most of the NATS servers up?", "err", err)
+	default:
+		m.log.Debug("renewing the runner's entry", "err", err)
+	}
+}
+
+// health returns an error while the entry has expired: it has not been renewed for longer than it lives.
+func (m *members) health() error {
+	if silent := time.Since(time.Unix(0, m.renewed.Load())); silent > m.ttl {
+		return fmt.Errorf("bus: runner %s could not renew its entry for %s: the NATS servers store nothing, or cannot be reached",
+			m.entry.ID, silent.Round(time.Second))
+	}
+	return nil
 }

@@ -17,8 +17,8 @@ import (
 // startTimeout bounds how long a server may take to accept connections once its store has been recovered.
 const startTimeout = 10 * time.Second
 
-// defaultSyncInterval is the server's own: how much it may lose when the machine loses power.
-const defaultSyncInterval = 2 * time.Minute
+// readyPoll is how often a server is asked whether it is healthy.
+const readyPoll = 20 * time.Millisecond
 
 // ServerOptions configures [StartServer]. Only StoreDir is needed.
 type ServerOptions struct {
@@ -30,13 +30,16 @@ type ServerOptions struct {
 	// StoreDir holds the streams. It is created if missing, and used by one server at a time.
 	StoreDir string
 	// SyncAlways has every message synced to disk before it is acknowledged. Otherwise the disk is synced every
-	// SyncInterval (default two minutes); see [Server.Durability].
+	// SyncInterval (default two minutes); see [DurabilityOf].
 	SyncAlways   bool
 	SyncInterval time.Duration
 	// MaxPayload is the largest message in bytes; 0 leaves the server's default, 1 MiB.
 	MaxPayload int32
-	// Name is the server's name, default "loopbus".
+	// Name is the server's name, default "loopbus" for one that stands alone.
 	Name string
+	// Cluster makes it one of a cluster. It is started, then, as soon as it accepts connections; its streams can be used
+	// once most of the servers are up, see [Server.Ready].
+	Cluster ClusterOptions
 	// Logger gets the server's warnings and errors; nil discards them.
 	Logger *slog.Logger
 }
@@ -53,15 +56,9 @@ type Server struct {
 // StartServer starts a server and returns once it accepts connections and has recovered its streams. The caller has
 // to [Server.Shutdown] it. A port in use and a store directory in use are errors that say so.
 func StartServer(o ServerOptions) (*Server, error) {
-	host, port, err := o.address()
+	config, err := o.config()
 	if err != nil {
-		return nil, err
-	}
-	if o.StoreDir == "" {
-		return nil, errors.New("bus: start server: no store directory given")
-	}
-	if o.Name == "" {
-		o.Name = "loopbus"
+		return nil, fmt.Errorf("bus: start server: %w", err)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -71,27 +68,60 @@ func StartServer(o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("bus: start server: %w", err)
 	}
 	s := &Server{lock: lock, opts: o}
-	if err := s.start(host, port); err != nil {
+	if err := s.start(config); err != nil {
 		s.Shutdown()
 		return nil, err
 	}
+	host := config.Host
 	if ip := net.ParseIP(host); !o.InProcessOnly && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		o.Logger.Warn("server listens beyond this machine and asks nobody for credentials", "url", s.ClientURL())
 	}
 	return s, nil
 }
 
+// config checks the options and returns those of nats-server.
+func (o ServerOptions) config() (*server.Options, error) {
+	if o.StoreDir == "" {
+		return nil, errors.New("no store directory given")
+	}
+	host, port, err := o.address()
+	if err != nil {
+		return nil, err
+	}
+	if o.Name == "" && o.Cluster.enabled() {
+		return nil, errors.New("a server of a cluster needs a name of its own")
+	}
+	config := &server.Options{
+		ServerName:   or(o.Name, "loopbus"),
+		Host:         host,
+		Port:         port,
+		DontListen:   o.InProcessOnly,
+		JetStream:    true,
+		StoreDir:     o.StoreDir,
+		SyncAlways:   o.SyncAlways,
+		SyncInterval: o.SyncInterval,
+		MaxPayload:   o.MaxPayload,
+		NoSigs:       true,
+	}
+	return config, o.Cluster.apply(config)
+}
+
 func (o ServerOptions) address() (host string, port int, err error) {
 	if o.Listen == "" {
 		return "127.0.0.1", server.RANDOM_PORT, nil
 	}
-	host, p, err := net.SplitHostPort(o.Listen)
+	return splitAddress(o.Listen)
+}
+
+// splitAddress reads host:port. An empty host is 127.0.0.1; port 0 is any free one.
+func splitAddress(address string) (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", 0, fmt.Errorf("bus: start server: listen address %q is not host:port: %w", o.Listen, err)
+		return "", 0, fmt.Errorf("listen address %q is not host:port: %w", address, err)
 	}
 	port, err = strconv.Atoi(p)
 	if err != nil || port < -1 || port > 65535 {
-		return "", 0, fmt.Errorf("bus: start server: listen address %q: %q is no port", o.Listen, p)
+		return "", 0, fmt.Errorf("listen address %q: %q is no port", address, p)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -102,19 +132,8 @@ func (o ServerOptions) address() (host string, port int, err error) {
 	return host, port, nil
 }
 
-func (s *Server) start(host string, port int) error {
-	ns, err := server.NewServer(&server.Options{
-		ServerName:   s.opts.Name,
-		Host:         host,
-		Port:         port,
-		DontListen:   s.opts.InProcessOnly,
-		JetStream:    true,
-		StoreDir:     s.opts.StoreDir,
-		SyncAlways:   s.opts.SyncAlways,
-		SyncInterval: s.opts.SyncInterval,
-		MaxPayload:   s.opts.MaxPayload,
-		NoSigs:       true,
-	})
+func (s *Server) start(config *server.Options) error {
+	ns, err := server.NewServer(config)
 	if err != nil {
 		return fmt.Errorf("bus: start server in %s: %w", s.opts.StoreDir, err)
 	}
@@ -126,7 +145,7 @@ func (s *Server) start(host string, port int) error {
 	select {
 	case reason := <-log.fatal:
 		return fmt.Errorf("bus: start server on %s in %s: %s",
-			net.JoinHostPort(host, strconv.Itoa(port)), s.opts.StoreDir, reason)
+			net.JoinHostPort(config.Host, strconv.Itoa(config.Port)), s.opts.StoreDir, reason)
 	default:
 	}
 	if !ready {
@@ -146,29 +165,23 @@ func (s *Server) ClientURL() string {
 // InProcess gives connections that need no TCP, for [nats.InProcessServer].
 func (s *Server) InProcess() nats.InProcessConnProvider { return s.nats }
 
-// Ready returns nil once the server accepts connections and its JetStream is healthy, or an error after the timeout.
+// Ready returns nil once the server accepts connections and its JetStream is healthy, for one of a cluster: has a leader
+// and all that it should have. After the timeout it returns what is missing.
 func (s *Server) Ready(timeout time.Duration) error {
+	end := time.Now().Add(timeout)
 	if !s.nats.ReadyForConnections(timeout) {
 		return fmt.Errorf("bus: server not ready for connections after %s", timeout)
 	}
-	if h := s.nats.Healthz(&server.HealthzOptions{}); h.Error != "" {
-		return fmt.Errorf("bus: server not healthy: %s", h.Error)
+	for {
+		h := s.nats.Healthz(&server.HealthzOptions{})
+		if h.Error == "" {
+			return nil
+		}
+		if !time.Now().Before(end) {
+			return fmt.Errorf("bus: server not healthy after %s: %s", timeout, h.Error)
+		}
+		time.Sleep(readyPoll)
 	}
-	return nil
-}
-
-// Durability says in one sentence what survives a loss of power with the server's settings.
-func (s *Server) Durability() string {
-	if s.opts.SyncAlways {
-		return "every acknowledged message is on disk: it survives a crash of the process and a loss of power, " +
-			"as far as the disk keeps what it has synced"
-	}
-	interval := s.opts.SyncInterval
-	if interval == 0 {
-		interval = defaultSyncInterval
-	}
-	return fmt.Sprintf("every acknowledged message survives a crash of the process; a loss of power or a crash of the "+
-		"operating system may lose what was acknowledged in the %s before it (sync_always prevents that)", interval)
 }
 
 // Shutdown stops the server and returns once its streams are closed and its store directory is free again. It may be

@@ -157,27 +157,6 @@ func TestServerSettingsArrive(t *testing.T) {
 	}
 }
 
-func TestDurabilityIsWhatTheSettingsGive(t *testing.T) {
-	for _, tt := range []struct {
-		opts bus.ServerOptions
-		want string
-	}{
-		{bus.ServerOptions{SyncAlways: true}, "survives a crash of the process and a loss of power"},
-		{bus.ServerOptions{}, "may lose what was acknowledged in the 2m0s"},
-		{bus.ServerOptions{SyncInterval: 5 * time.Second}, "may lose what was acknowledged in the 5s"},
-	} {
-		tt.opts.StoreDir = t.TempDir()
-		s, err := bus.StartServer(tt.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.Durability(); !strings.Contains(got, tt.want) {
-			t.Errorf("%+v: %s", tt.opts, got)
-		}
-		s.Shutdown()
-	}
-}
-
 // freePort returns an address that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()

@@ -91,7 +91,7 @@ func TestSetupByManyProcessesAtOnce(t *testing.T) {
 func TestSetupUpgradesLimits(t *testing.T) {
 	c := newBus(t)
 	o := bus.StreamOptions{
-		Partitions: bus.DefaultPartitions, DuplicateWindow: time.Minute, MaxPayload: 4096, EventMaxBytes: 8 << 20,
+		Partitions: bus.DefaultPartitions, DuplicateWindow: time.Minute, ToolDuplicateWindow: 3 * time.Minute, MaxPayload: 4096, EventMaxBytes: 8 << 20,
 		ToolMaxBytes: 7 << 20, UpdateMaxAge: time.Minute, UpdateMaxBytes: 6 << 20, DeadMaxAge: 3 * time.Hour, DeadMaxBytes: 5 << 20,
 		SnapshotMaxBytes: 4 << 20, BlobMaxBytes: 3 << 20,
 	}
@@ -105,7 +105,7 @@ func TestSetupUpgradesLimits(t *testing.T) {
 		dead.MaxBytes, configOf(t, c, "KV_agent_snapshots").MaxBytes, configOf(t, c, "OBJ_agent_blobs").MaxBytes,
 	}
 	want := []any{
-		o.DuplicateWindow, o.MaxPayload, o.EventMaxBytes, o.ToolMaxBytes, o.DuplicateWindow, o.UpdateMaxAge, o.UpdateMaxBytes,
+		o.DuplicateWindow, o.MaxPayload, o.EventMaxBytes, o.ToolMaxBytes, o.ToolDuplicateWindow, o.UpdateMaxAge, o.UpdateMaxBytes,
 		o.DeadMaxAge, o.DeadMaxBytes, o.SnapshotMaxBytes, o.BlobMaxBytes,
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -181,12 +181,12 @@ func TestSetupRefusesWhatItCannotChange(t *testing.T) {
 				Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
 				SubjectTransform: &jetstream.SubjectTransformConfig{Source: "agent.cmd.*.*", Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}"},
 			},
-			bus.StreamOptions{Partitions: 16}, "subject transform",
+			bus.StreamOptions{Partitions: 16}, "partitions",
 		},
 		{
 			"no partitions",
 			jetstream.StreamConfig{Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy},
-			bus.StreamOptions{}, "subject transform",
+			bus.StreamOptions{}, "partitions",
 		},
 	}
 	for _, tt := range tests {
@@ -257,6 +257,17 @@ func TestSetupWithoutJetStream(t *testing.T) {
 	defer cancel()
 	if err := bus.Setup(ctx, c, bus.StreamOptions{}); err == nil || !strings.Contains(err.Error(), "JetStream") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestReplicasOnAServerThatStandsAlone(t *testing.T) {
+	c := connect(t, startServer(t))
+	err := bus.Setup(deadline(t), c, bus.StreamOptions{Replicas: 3})
+	if err == nil || !strings.Contains(err.Error(), "3 replicas need a cluster of at least 3 servers") {
+		t.Errorf("error %v", err)
+	}
+	for name := range c.JetStream().StreamNames(deadline(t)).Name() {
+		t.Errorf("stream %s was made", name)
 	}
 }
 

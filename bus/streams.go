@@ -14,10 +14,14 @@ import (
 type StreamOptions struct {
 	// Partitions of the inbox, default 64, at most 1024. The number cannot be changed while the stream exists.
 	Partitions int
-	// Replicas of every stream and bucket, default 1. More than one needs a cluster.
+	// Replicas of every stream and bucket, default 1. More than one needs a cluster. Asked for more than there are, existing
+	// streams get them; asked for fewer, they give an [IncompatibleError].
 	Replicas int
-	// DuplicateWindow is how long a repeated Nats-Msg-Id is recognised in commands and tool calls, default two minutes.
+	// DuplicateWindow is how long a repeated Nats-Msg-Id is recognised in commands, default two minutes.
 	DuplicateWindow time.Duration
+	// ToolDuplicateWindow is the same for tool calls, default ten minutes: longer than a server keeps the connection of a
+	// runner that was suspended right when it sent a call (by default 2 pings, 2 minutes apart, have to stay unanswered).
+	ToolDuplicateWindow time.Duration
 	// MaxPayload is the largest message that streams take; the default is what the server takes.
 	MaxPayload int32
 	// EventMaxBytes is when the log is full and refuses events: it never drops old ones. By default it may fill what the
@@ -27,7 +31,8 @@ type StreamOptions struct {
 	CommandMaxBytes int64
 	// ToolMaxBytes is when no more tool calls are taken until workers have caught up, default 256 MiB.
 	ToolMaxBytes int64
-	// UpdateMaxAge and UpdateMaxBytes bound the deltas kept for late viewers, in memory: default two minutes, 64 MiB.
+	// UpdateMaxAge and UpdateMaxBytes bound the deltas kept for late viewers: default two minutes, 64 MiB. They are in memory
+	// if there are no replicas.
 	UpdateMaxAge   time.Duration
 	UpdateMaxBytes int64
 	// DeadMaxAge and DeadMaxBytes bound the dead letters, the oldest go first: default 30 days, 256 MiB.
@@ -43,6 +48,7 @@ type StreamOptions struct {
 const (
 	DefaultPartitions      = 64
 	defaultDuplicateWindow = 2 * time.Minute
+	defaultToolDuplicates  = 10 * time.Minute
 	defaultCommandMaxBytes = 1 << 30
 	defaultToolMaxBytes    = 256 << 20
 	defaultUpdateMaxAge    = 2 * time.Minute
@@ -51,6 +57,7 @@ const (
 	defaultDeadMaxBytes    = 256 << 20
 	maxPartitions          = 1024
 	setupAttempts          = 20
+	setupTimeout           = time.Minute // for a cluster to elect its leaders, too
 )
 
 // IncompatibleError says that a stream exists with a setting that cannot be changed in place.
@@ -68,14 +75,21 @@ func (e *IncompatibleError) Error() string {
 }
 
 // Setup creates the streams and buckets below the connection's prefix, or brings existing ones up to date. It is
-// idempotent, and any number of processes may call it at once. What an operator has set beyond what loopbus needs
+// idempotent, and any number of processes may call it at once. It waits for a cluster that has no leader yet, a minute at
+// most. What an operator has set beyond what loopbus needs
 // (placement, compression, description, ...) is kept. A stream that cannot be brought up to date is left alone and gives an
 // [IncompatibleError]; the streams before it in the list may have been changed by then.
 func Setup(ctx context.Context, c *Conn, o StreamOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if _, err := c.js.AccountInfo(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
+	defer cancel()
+	err := awaitLeader(ctx, never, func(ctx context.Context) error {
+		_, err := c.js.AccountInfo(ctx)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("bus: set up streams: ask the server about JetStream: %w", err)
 	}
 	specs := append(streamSpecs(c.subjects, o), bucketSpecs(o)...)
@@ -102,7 +116,7 @@ func (o StreamOptions) check() error {
 		errs = append(errs, fmt.Errorf("bus: replicas: %d is not in 0 to 5", o.Replicas))
 	}
 	for name, d := range map[string]time.Duration{
-		"duplicate window": o.DuplicateWindow, "update max age": o.UpdateMaxAge, "dead letter max age": o.DeadMaxAge,
+		"duplicate window": o.DuplicateWindow, "duplicate window of tool calls": o.ToolDuplicateWindow, "update max age": o.UpdateMaxAge, "dead letter max age": o.DeadMaxAge,
 	} {
 		if d != 0 && d < 100*time.Millisecond {
 			errs = append(errs, fmt.Errorf("bus: %s: %s is less than 100ms", name, d))
@@ -113,30 +127,30 @@ func (o StreamOptions) check() error {
 
 // inspect returns an error if the stream exists and cannot be brought up to date.
 func (s streamSpec) inspect(ctx context.Context, js jetstream.JetStream) error {
-	have, err := js.Stream(ctx, s.want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("inspect %s: %w", s.want.Name, err)
-	}
-	return s.compatible(have.CachedInfo().Config)
+	return awaitLeader(ctx, never, func(ctx context.Context) error {
+		have, err := js.Stream(ctx, s.want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("inspect %s: %w", s.want.Name, err)
+		}
+		return s.compatible(have.CachedInfo().Config)
+	})
 }
 
 // apply creates or updates the stream. Another process may do the same at the same time, so it looks again whenever
-// the server says that what it saw is no longer so.
+// the server says that what it saw is no longer so, or that a server is missing which may just be starting.
 func (s streamSpec) apply(ctx context.Context, js jetstream.JetStream) error {
-	var err error
-	for range setupAttempts {
-		if err = s.createOrUpdate(ctx, js); err == nil {
-			return nil
-		}
-		raced := errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrStreamNotFound)
-		if !raced || !wait(ctx, retryWait) {
-			break
-		}
+	raced := func(err error) bool {
+		return errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrStreamNotFound) ||
+			hasCode(err, errCodeNoPeers)
 	}
-	return fmt.Errorf("%s: %w", s.want.Name, err)
+	err := awaitLeader(ctx, raced, func(ctx context.Context) error { return s.createOrUpdate(ctx, js) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.want.Name, s.explain(err))
+	}
+	return nil
 }
 
 func (s streamSpec) createOrUpdate(ctx context.Context, js jetstream.JetStream) error {
@@ -169,6 +183,12 @@ func (s streamSpec) update(ctx context.Context, js jetstream.JetStream, have jet
 	now := have.CachedInfo().Config
 	if err := s.compatible(now); err != nil {
 		return nil, err
+	}
+	if s.misplaced(now) {
+		if err := js.DeleteStream(ctx, now.Name); err != nil {
+			return nil, err
+		}
+		return s.createNew(ctx, js)
 	}
 	next, changed := s.merge(now)
 	if !changed {

@@ -16,6 +16,8 @@ type streamSpec struct {
 	given jetstream.StreamConfig // limits the caller asked for: they change an existing one; zero leaves it as it is
 	// anyPartitions accepts the number of partitions an existing stream has, because the caller did not ask for one.
 	anyPartitions bool
+	// transient streams hold nothing that matters for more than minutes: one that is kept in the wrong storage is made anew.
+	transient bool
 	// create makes the stream in another way than by its configuration.
 	create func(context.Context, jetstream.JetStream) error
 }
@@ -30,25 +32,32 @@ type setting struct {
 const (
 	hintRecreate = "stop everything that uses it, save what is needed (nats stream backup), delete the stream and start again"
 	hintPrefix   = "it belongs to a deployment with another prefix; use that prefix, or another NATS account for this one"
+	hintReplicas = "ask for no number to leave it as it is, or take replicas away with nats stream edit --replicas first"
 	hintParts    = "use the number of partitions it has, or stop all runners once the queue is empty and delete the stream"
 )
 
 // compatible returns an [IncompatibleError] for the first setting that cannot be changed in place.
 func (s streamSpec) compatible(have jetstream.StreamConfig) error {
 	settings := []setting{
-		{"storage", have.Storage, s.want.Storage, hintRecreate},
 		{"retention", have.Retention, s.want.Retention, hintRecreate},
 		{"mirror", have.Mirror != nil, false, "promote the mirror to a stream first"},
 		{"sealed", have.Sealed, false, hintRecreate},
 		{"persist mode", have.PersistMode, s.want.PersistMode, hintRecreate},
 		{"subjects", subjectSet(have.Subjects), subjectSet(s.want.Subjects), hintPrefix},
+		{"partitions", partitionsIn(transform(have)), partitionsIn(s.wantTransform(have)), hintParts},
 		{"subject transform", transform(have), s.wantTransform(have), hintParts},
+	}
+	if !s.transient {
+		settings = append(settings, setting{"storage", have.Storage, s.want.Storage, hintRecreate})
 	}
 	if len(have.Sources) > 0 {
 		settings = append(settings, setting{"sources", sources(have.Sources), sources(s.wantSources(have)), hintRecreate})
 	}
 	if have.RePublish != nil {
 		settings = append(settings, setting{"republish", republish(have), republish(s.want), hintPrefix})
+	}
+	if s.given.Replicas > 0 && have.Replicas > s.given.Replicas { // more are given, but none taken away in passing
+		settings = append(settings, setting{"replicas", have.Replicas, s.given.Replicas, hintReplicas})
 	}
 	for _, v := range settings {
 		if v.have != v.want {
@@ -85,6 +94,11 @@ func (s streamSpec) merge(have jetstream.StreamConfig) (next jetstream.StreamCon
 		next.Duplicates = min(next.Duplicates, next.MaxAge) // the server wants it so
 	}
 	return next, !reflect.DeepEqual(have, next)
+}
+
+// misplaced reports whether a transient stream has to be made anew: with replicas it does not do in memory.
+func (s streamSpec) misplaced(have jetstream.StreamConfig) bool {
+	return s.transient && have.Storage == jetstream.MemoryStorage && max(have.Replicas, s.given.Replicas) > 1
 }
 
 // verify returns an error if the server has silently left out what it does not know.
@@ -139,6 +153,14 @@ func (s streamSpec) wantTransform(have jetstream.StreamConfig) string {
 		want = partitionRE.ReplaceAllString(want, number)
 	}
 	return want
+}
+
+// partitionsIn is the number of partitions that a transform makes.
+func partitionsIn(transform string) string {
+	if m := partitionRE.FindStringSubmatch(transform); m != nil {
+		return m[1]
+	}
+	return "none"
 }
 
 // sources names where a stream takes messages from besides its subjects.

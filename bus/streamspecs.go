@@ -25,7 +25,7 @@ func streamSpecs(s schemas.Subjects, o StreamOptions) []streamSpec {
 	p := s.Prefix()
 	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.MaxPayload}
 	return []streamSpec{timerSpec(p, base), commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base, o), toolSpec(p, base, o),
-		deadSpec(p, base, o)}
+		deadSpec(p, base, o), spentSpec(p, base)}
 }
 
 // timerSpec is a stream of its own because schedules need roll-ups, and a stream with roll-ups can be emptied by
@@ -85,24 +85,28 @@ func eventSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpe
 	return streamSpec{want: c, given: base}
 }
 
+// updateSpec is in memory on one server. Replicas in memory elect no leader once several servers have been down, until
+// all of them are up.
 func updateSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
 	base.MaxAge, base.MaxBytes = o.UpdateMaxAge, o.UpdateMaxBytes
 	c := base
 	c.Name = schemas.StreamUpdates
 	c.Description = "deltas of the last moments, for late viewers"
 	c.Subjects = []string{p + ".live.*.update"}
-	c.Storage = jetstream.MemoryStorage
+	if o.Replicas < 2 {
+		c.Storage = jetstream.MemoryStorage
+	}
 	c.Retention = jetstream.LimitsPolicy
 	c.Discard = jetstream.DiscardOld
 	c.MaxAge = or(c.MaxAge, defaultUpdateMaxAge)
 	c.MaxBytes = or(c.MaxBytes, defaultUpdateMaxBytes)
 	c.MaxConsumers = maxConsumers
 	c.AllowDirect = true
-	return streamSpec{want: c, given: base}
+	return streamSpec{want: c, given: base, transient: true}
 }
 
 func toolSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec {
-	base.MaxBytes, base.Duplicates = o.ToolMaxBytes, o.DuplicateWindow
+	base.MaxBytes, base.Duplicates = o.ToolMaxBytes, o.ToolDuplicateWindow
 	c := base
 	c.Name = schemas.StreamTools
 	c.Description = "tool calls waiting for a worker"
@@ -110,7 +114,7 @@ func toolSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec
 	c.Retention = jetstream.WorkQueuePolicy
 	c.Discard = jetstream.DiscardNew
 	c.MaxBytes = or(c.MaxBytes, defaultToolMaxBytes)
-	c.Duplicates = or(c.Duplicates, defaultDuplicateWindow)
+	c.Duplicates = or(c.Duplicates, defaultToolDuplicates)
 	c.MaxConsumers = maxConsumers
 	c.AllowDirect = true
 	return streamSpec{want: c, given: base}
@@ -126,6 +130,22 @@ func deadSpec(p string, base jetstream.StreamConfig, o StreamOptions) streamSpec
 	c.Discard = jetstream.DiscardOld
 	c.MaxAge = or(c.MaxAge, defaultDeadMaxAge)
 	c.MaxBytes = or(c.MaxBytes, defaultDeadMaxBytes)
+	c.AllowDirect = true
+	return streamSpec{want: c, given: base}
+}
+
+// spentSpec has a counter per subject. Only the newest value of each is kept.
+func spentSpec(p string, base jetstream.StreamConfig) streamSpec {
+	base.MaxMsgSize = 0
+	c := base
+	c.Name = schemas.StreamSpent
+	c.Description = "what profiles have used of their budgets"
+	c.Subjects = []string{p + ".spent.*.*.*"}
+	c.Retention = jetstream.LimitsPolicy
+	c.Discard = jetstream.DiscardOld
+	c.MaxMsgsPerSubject = 1
+	c.Duplicates = defaultToolDuplicates
+	c.AllowMsgCounter = true
 	c.AllowDirect = true
 	return streamSpec{want: c, given: base}
 }

@@ -57,7 +57,7 @@ func (t *Timers) schedule(ctx context.Context, session string, at time.Time, tim
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Format(time.RFC3339Nano))
 	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, timer.Name))
 	msg.Header.Set(jetstream.ScheduleTTLHeader, keepDue)
-	_, err = t.conn.js.PublishMsg(ctx, msg)
+	_, err = t.conn.js.PublishMsg(ctx, msg, untilLeader())
 	return err
 }
 

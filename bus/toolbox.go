@@ -53,9 +53,10 @@ func (t *Toolbox) Close() {
 	<-t.done
 }
 
-// Definitions returns one definition per tool, by name. Where workers announce different ones the newest announcement
-// counts, and among announcements of the same second that of the worker whose name comes first. It waits for the first look at
-// the bucket. The definitions' parts are shared and must not be changed.
+// Definitions returns one definition per tool and workspace, by name, those of no workspace first. Where workers announce
+// different ones the highest version counts ([schemas.CompareToolVersions]), of one version the newest announcement, and among
+// announcements of the same second that of the worker whose name comes first. It waits for the first look at the bucket. The
+// definitions' parts are shared and must not be changed.
 func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, error) {
 	var tools []schemas.ToolDefinition
 	err := t.wait(ctx, func() bool {
@@ -69,6 +70,22 @@ func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, er
 		return nil, fmt.Errorf("bus: ask for the tools: %w", err)
 	}
 	return tools, nil
+}
+
+// Announcements returns what workers announce: by tool, version and workspace, and then by worker. It waits for the first look
+// at the bucket. The definitions' parts are shared and must not be changed.
+func (t *Toolbox) Announcements(ctx context.Context) ([]schemas.ToolAnnouncement, error) {
+	var all []schemas.ToolAnnouncement
+	err := t.wait(ctx, func() bool {
+		all = slices.SortedFunc(maps.Values(t.entries), func(a, b schemas.ToolAnnouncement) int {
+			return cmp.Or(CompareQueues(a.Queue(), b.Queue()), cmp.Compare(a.Worker, b.Worker))
+		})
+		return t.loaded
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bus: ask for the announcements: %w", err)
+	}
+	return all, nil
 }
 
 // Wait returns once all the named tools are announced. If ctx ends before, the error names those that are missing.
@@ -88,6 +105,18 @@ func (t *Toolbox) Wait(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// announced returns the queues that somebody serves. It waits for the first look at the bucket.
+func (t *Toolbox) announced(ctx context.Context) (map[schemas.ToolQueue]bool, error) {
+	queues := map[schemas.ToolQueue]bool{}
+	err := t.wait(ctx, func() bool {
+		for _, a := range t.entries {
+			queues[a.Queue()] = true
+		}
+		return t.loaded
+	})
+	return queues, err
+}
+
 // wait calls ok, under the lock, now and at every change until it is true.
 func (t *Toolbox) wait(ctx context.Context, ok func() bool) error {
 	for {
@@ -105,14 +134,15 @@ func (t *Toolbox) wait(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// newest returns one definition per tool name, sorted.
+// newest returns one definition per tool and workspace, sorted.
 func newest(entries map[string]schemas.ToolAnnouncement) []schemas.ToolDefinition {
 	all := slices.SortedFunc(maps.Values(entries), func(a, b schemas.ToolAnnouncement) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), since(b).Compare(since(a)), cmp.Compare(a.Worker, b.Worker))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Workspace, b.Workspace),
+			schemas.CompareToolVersions(b.Version, a.Version), since(b).Compare(since(a)), cmp.Compare(a.Worker, b.Worker))
 	})
 	tools := []schemas.ToolDefinition{}
 	for _, a := range all {
-		if n := len(tools); n == 0 || tools[n-1].Name != a.Name {
+		if n := len(tools); n == 0 || tools[n-1].Name != a.Name || tools[n-1].Workspace != a.Workspace {
 			tools = append(tools, a.ToolDefinition)
 		}
 	}
@@ -136,34 +166,13 @@ func (t *Toolbox) follow(ctx context.Context) {
 }
 
 func (t *Toolbox) watch(ctx context.Context) error {
-	kv, err := t.conn.js.KeyValue(ctx, schemas.BucketTools)
-	if err != nil {
-		return err
-	}
-	watcher, err := kv.WatchAll(ctx)
-	if err != nil {
-		return err
-	}
-	defer watcher.Stop()
-	loading := map[string]schemas.ToolAnnouncement{} // replaces what is known once it is complete
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, ok := <-watcher.Updates():
-			switch {
-			case !ok:
-				return fmt.Errorf("bus: watch of %s ended", schemas.BucketTools)
-			case e == nil:
-				t.change(func() { t.entries, t.loaded = loading, true })
-				loading = nil
-			case loading != nil:
-				t.note(loading, e)
-			default:
-				t.change(func() { t.note(t.entries, e) })
-			}
+	return t.conn.watchBucket(ctx, schemas.BucketTools, func(all []jetstream.KeyValueEntry) {
+		known := make(map[string]schemas.ToolAnnouncement, len(all))
+		for _, e := range all {
+			t.note(known, e)
 		}
-	}
+		t.change(func() { t.entries, t.loaded = known, true })
+	}, func(e jetstream.KeyValueEntry) { t.change(func() { t.note(t.entries, e) }) })
 }
 
 func (t *Toolbox) change(f func()) {
@@ -182,13 +191,13 @@ func (t *Toolbox) note(entries map[string]schemas.ToolAnnouncement, e jetstream.
 		return
 	}
 	var a schemas.ToolAnnouncement
-	tool, _, ok := schemas.ParseAnnouncementKey(e.Key())
+	queue, _, ok := schemas.ParseAnnouncementKey(e.Key())
 	err := json.Unmarshal(e.Value(), &a)
-	if err == nil && (!ok || a.Name != tool) {
-		err = fmt.Errorf("it announces %q", a.Name)
+	if err == nil && (!ok || a.Queue().Name() != queue) {
+		err = fmt.Errorf("it announces %q", a.Queue())
 	}
 	if err == nil {
-		err = schemas.CheckToken("tool", tool)
+		err = a.Queue().Check()
 	}
 	if err != nil {
 		t.log.Warn("announcement ignored", "key", e.Key(), "err", err)

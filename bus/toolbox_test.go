@@ -76,6 +76,46 @@ func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
 	}
 }
 
+// announceAs announces a tool with more than a name.
+func announceAs(t testing.TB, c *bus.Conn, worker string, def schemas.ToolDefinition) {
+	t.Helper()
+	data, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: def, Worker: worker, Since: "2026-01-01T00:00:00Z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, schemas.AnnouncementKey(def.Queue().Name(), worker), data)
+}
+
+func TestToolboxTellsTheHighestVersionOfEachWorkspace(t *testing.T) {
+	c := newBus(t)
+	announce(t, c, "read", "w9", "2027-01-01T00:00:00Z", "newer, but without a version")
+	for worker, def := range map[string]schemas.ToolDefinition{
+		"w1": {Name: "read", Version: "9", Description: "nine"},
+		"w2": {Name: "read", Version: "10", Description: "ten"},
+		"w3": {Name: "read", Version: "1", Workspace: "host", Description: "one, host"},
+		"w4": {Name: "read", Workspace: "host", Description: "host"},
+	} {
+		announceAs(t, c, worker, def)
+	}
+	put(t, c, "read=3.w6", []byte(`{"name":"read","version":"4","worker":"w6"}`))
+	box := newToolbox(t, c)
+	want := []string{"read:ten", "read:one, host"}
+	if d := cmp.Diff(want, described(t, box)); d != "" {
+		t.Errorf("tools (-want +got):\n%s", d)
+	}
+	all, err := box.Announcements(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range all {
+		got = append(got, a.Queue().Name()+" "+a.Worker)
+	}
+	if d := cmp.Diff([]string{"read w9", "read==host w4", "read=1=host w3", "read=9 w1", "read=10 w2"}, got); d != "" {
+		t.Errorf("announcements (-want +got):\n%s", d)
+	}
+}
+
 func TestToolboxFollowsTheAnnouncements(t *testing.T) {
 	c := newBus(t)
 	box := newToolbox(t, c)

@@ -1,0 +1,88 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// headerIncr adds to a counter. nats.go has no name for it.
+const headerIncr = "Nats-Incr"
+
+// microdollars in a dollar: counters are whole numbers.
+const microdollars = 1e6
+
+// Budgets counts what profiles use, in the server's own counters: stream AGENT_SPENT, a subject per profile, period and
+// unit. It may be used concurrently.
+type Budgets struct{ conn *Conn }
+
+// NewBudgets returns Budgets on c, which stays the caller's and has to outlive it.
+func NewBudgets(c *Conn) *Budgets { return &Budgets{c} }
+
+// Add counts a usage for every period. Told again with the same id within the stream's duplicate window, it counts once.
+func (b *Budgets) Add(ctx context.Context, profile, id string, at time.Time, u schemas.Usage) error {
+	ctx, cancel := context.WithTimeout(ctx, dispatchTimeout)
+	defer cancel()
+	units := map[string]int64{schemas.SpentTokens: u.TotalTokens, schemas.SpentMicrodollars: int64(math.Round(u.Cost.Total * microdollars))}
+	for _, per := range []schemas.BudgetPeriod{"", schemas.PerDay, schemas.PerMonth} {
+		for unit, n := range units {
+			if n == 0 {
+				continue
+			}
+			msg := nats.NewMsg(b.conn.subjects.Spent(profile, per.Name(at), unit))
+			msg.Header.Set(headerIncr, fmt.Sprintf("%+d", n))
+			msg.Header.Set(jetstream.MsgIDHeader, id+"/"+per.Name(at)+"/"+unit)
+			if _, err := b.conn.js.PublishMsg(ctx, msg, untilLeader()); err != nil {
+				return fmt.Errorf("bus: count %d %s of profile %s: %w", n, unit, profile, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Spent returns the tokens and US dollars used in the period that at is in.
+func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetPeriod, at time.Time) (tokens int64, cost float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dispatchTimeout)
+	defer cancel()
+	stream, err := b.conn.js.Stream(ctx, schemas.StreamSpent)
+	if err != nil {
+		return 0, 0, fmt.Errorf("bus: what profile %s has used: %w", profile, err)
+	}
+	tokens, err = counter(ctx, stream, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentTokens))
+	if err != nil {
+		return 0, 0, err
+	}
+	micro, err := counter(ctx, stream, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentMicrodollars))
+	return tokens, float64(micro) / microdollars, err
+}
+
+// counter reads one, from the leader; one that was never added to is 0.
+func counter(ctx context.Context, stream jetstream.Stream, subject string) (int64, error) {
+	msg, err := stream.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	var value struct {
+		Val string `json:"val"`
+	}
+	if err == nil {
+		err = json.Unmarshal(msg.Data, &value)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("bus: counter %s: %w", subject, err)
+	}
+	n, ok := new(big.Int).SetString(value.Val, 10)
+	if !ok || !n.IsInt64() {
+		return 0, fmt.Errorf("bus: counter %s has %.40q, which is no number", subject, value.Val)
+	}
+	return n.Int64(), nil
+}

@@ -1,0 +1,62 @@
+package bus_test
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func usage(tokens int64, cost float64) schemas.Usage {
+	return schemas.Usage{TotalTokens: tokens, Cost: schemas.Cost{Total: cost}}
+}
+
+func wantSpent(t *testing.T, b *bus.Budgets, per schemas.BudgetPeriod, at time.Time, tokens int64, cost float64) {
+	t.Helper()
+	gotTokens, gotCost, err := b.Spent(deadline(t), "team", per, at)
+	if err != nil || gotTokens != tokens || math.Abs(gotCost-cost) > 1e-9 {
+		t.Errorf("spent per %q at %s: %d tokens, $%g, %v; want %d, $%g", per, at, gotTokens, gotCost, err, tokens, cost)
+	}
+}
+
+// What is used counts once for the day, the month and for ever, however often it is told.
+func TestBudgetsCountPerPeriod(t *testing.T) {
+	b := bus.NewBudgets(newBus(t))
+	monday := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
+	tuesday := monday.Add(2 * time.Minute)
+	wantSpent(t, b, "", monday, 0, 0)
+	for range 3 {
+		if err := b.Add(deadline(t), "team", "s1/m4", monday, usage(100, 0.25)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Add(deadline(t), "team", "s2/m4", tuesday, usage(10, 0.000002)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(deadline(t), "other", "s3/m4", tuesday, usage(1e6, 99)); err != nil {
+		t.Fatal(err)
+	}
+	wantSpent(t, b, schemas.PerDay, monday, 100, 0.25)
+	wantSpent(t, b, schemas.PerDay, tuesday, 10, 0.000002)
+	wantSpent(t, b, schemas.PerMonth, monday, 100, 0.25)
+	wantSpent(t, b, "", tuesday, 110, 0.250002)
+}
+
+func TestBudgetsCountConcurrently(t *testing.T) {
+	b := bus.NewBudgets(newBus(t))
+	at := time.Now()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			if err := b.Add(t.Context(), "team", fmt.Sprintf("s%d/m1", i), at, usage(3, 0.01)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantSpent(t, b, "", at, 150, 0.5)
+}

@@ -1,0 +1,56 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Hooks asks the services of hooks: request and reply at agent.hook.<hook>[.<service>] (docs/hooks.md). It may be used
+// concurrently.
+type Hooks struct{ conn *Conn }
+
+// NewHooks returns Hooks on c, which stays the caller's and has to outlive it.
+func NewHooks(c *Conn) *Hooks { return &Hooks{c} }
+
+// Ask sends one request and waits for the answer as long as to says. An error says why there is none: nobody listens, no
+// answer in time, one that cannot be read, a request too large for a message, or the service's own error.
+func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
+	answer, err := h.ask(ctx, to, req)
+	if err != nil {
+		return schemas.HookAnswer{}, fmt.Errorf("hook %s: %w", h.conn.subjects.Hook(to), err)
+	}
+	return answer, nil
+}
+
+func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+	data, err := schemas.Marshal(req)
+	if err != nil {
+		return a, err
+	}
+	if room := h.conn.nc.MaxPayload() - partMargin; int64(len(data)) > room {
+		return a, fmt.Errorf("the request has %d bytes, and a message takes %d", len(data), room)
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, to.Timeout(), errNoAnswer)
+	defer cancel()
+	reply, err := h.conn.nc.RequestWithContext(limit, h.conn.subjects.Hook(to), data)
+	switch {
+	case errors.Is(context.Cause(limit), errNoAnswer):
+		return a, fmt.Errorf("no answer within %s", to.Timeout().Round(time.Millisecond))
+	case errors.Is(err, nats.ErrNoResponders):
+		return a, errors.New("no service listens")
+	case err != nil:
+		return a, err
+	case reply.Header.Get(micro.ErrorHeader) != "":
+		return a, fmt.Errorf("the service answered with an error: %.512s", reply.Header.Get(micro.ErrorHeader))
+	}
+	return schemas.ParseHookAnswer(reply.Data)
+}
+
+var errNoAnswer = errors.New("no answer in time")

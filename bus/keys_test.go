@@ -1,0 +1,137 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/loopbus/loopbus/bus"
+)
+
+// keyService answers requests for keys, and counts them.
+func keyService(t *testing.T, c *bus.Conn, answer func(m *nats.Msg)) *atomic.Int32 {
+	t.Helper()
+	n := new(atomic.Int32)
+	if _, err := c.NATS().Subscribe("agent.key.*", func(m *nats.Msg) {
+		n.Add(1)
+		answer(m)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.NATS().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// says answers with the subject's last token and a text.
+func says(t *testing.T, text string) func(m *nats.Msg) {
+	return func(m *nats.Msg) {
+		if err := m.Respond([]byte(m.Subject[strings.LastIndex(m.Subject, ".")+1:] + text)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// validFor is a way to read answers: the whole answer is the key.
+func validFor(d time.Duration) bus.KeyOptions {
+	return bus.KeyOptions{Parse: func(answer []byte) (string, time.Time, error) {
+		return string(answer), time.Now().Add(d), nil
+	}}
+}
+
+func wantKey(t *testing.T, k *bus.Keys, provider, want string) {
+	t.Helper()
+	if got, err := k.Key(deadline(t), provider); err != nil || got != want {
+		t.Errorf("key of %s: %q, %v; want %q", provider, got, err, want)
+	}
+}
+
+func TestAKeyIsKeptUntilItExpires(t *testing.T) {
+	c := connect(t, startServer(t))
+	n := keyService(t, c, says(t, "-key"))
+	long := bus.NewKeys(c, validFor(time.Hour))
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { wantKey(t, long, "openai", "openai-key") })
+	}
+	all.Wait()
+	wantKey(t, long, "anthropic", "anthropic-key")
+	if n.Load() != 2 {
+		t.Errorf("the service was asked %d times for two keys", n.Load())
+	}
+	n.Store(0)
+	expired := bus.NewKeys(c, validFor(-time.Second))
+	wantKey(t, expired, "openai", "openai-key")
+	wantKey(t, expired, "openai", "openai-key")
+	short := bus.NewKeys(c, validFor(10*time.Millisecond))
+	eventually(t, "a key that was kept expires", func() bool {
+		wantKey(t, short, "openai", "openai-key")
+		return n.Load() >= 4
+	})
+}
+
+func TestAKeyServiceThatHasNoKey(t *testing.T) {
+	c := connect(t, startServer(t))
+	keyService(t, c, func(m *nats.Msg) { _ = m.Respond(nil) })
+	wantKey(t, bus.NewKeys(c, validFor(time.Hour)), "openai", "")
+}
+
+func TestAKeyServiceThatFails(t *testing.T) {
+	const secret = "sk-secret"
+	unreadable := bus.KeyOptions{Parse: func([]byte) (string, time.Time, error) { return "", time.Time{}, errors.New("not a key") }}
+	for _, c := range []struct {
+		name, provider, want string
+		o                    bus.KeyOptions
+		answer               func(m *nats.Msg)
+	}{
+		{"not there", "openai", "key service unavailable: nobody listens to agent.key.openai", validFor(time.Hour), nil},
+		{"silent", "openai", "key service timed out", bus.KeyOptions{Timeout: 20 * time.Millisecond}, func(*nats.Msg) {}},
+		{"unreadable", "openai", "not a key", unreadable, func(m *nats.Msg) { _ = m.Respond([]byte(secret)) }},
+		{"refuses", "openai", `refused the key at agent.key.openai with code "403"`, validFor(time.Hour), func(m *nats.Msg) {
+			out := nats.NewMsg(m.Reply)
+			out.Header.Set(micro.ErrorCodeHeader, "403")
+			out.Header.Set(micro.ErrorHeader, "not with "+secret)
+			_ = m.RespondMsg(out)
+		}},
+		{"is not asked", "a.>", "illegal subject", validFor(time.Hour), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := connect(t, startServer(t))
+			if c.answer != nil {
+				keyService(t, conn, c.answer)
+			}
+			key, err := bus.NewKeys(conn, c.o).Key(deadline(t), c.provider)
+			if key != "" || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%q, %v; want an error with %s", key, err, c.want)
+			}
+		})
+	}
+}
+
+// TestAKeyIsNotWaitedForAfterTheCallEnds has one call hold the turn and another give up.
+func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
+	c := connect(t, startServer(t))
+	requests := make(chan *nats.Msg, 1)
+	keyService(t, c, func(m *nats.Msg) { requests <- m })
+	k := bus.NewKeys(c, bus.KeyOptions{Parse: validFor(time.Hour).Parse, Timeout: 30 * time.Second})
+	var first sync.WaitGroup
+	first.Go(func() { wantKey(t, k, "openai", "late") })
+	m := <-requests
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.Key(ctx, "openai"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call that was given up ends with %v", err)
+	}
+	if err := m.Respond([]byte("late")); err != nil {
+		t.Fatal(err)
+	}
+	first.Wait()
+}

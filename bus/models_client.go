@@ -1,0 +1,209 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// ModelClientOptions configures [NewModelClient].
+type ModelClientOptions struct {
+	// Silence is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those who
+	// serve say something every second.
+	Silence time.Duration
+	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
+	MaxBytes int
+}
+
+// ModelClient asks the models of those who serve some ([ModelServer]). It needs no keys, and sends none. It may be used
+// concurrently.
+type ModelClient struct {
+	conn *Conn
+	o    ModelClientOptions
+}
+
+// NewModelClient returns a client on c, which stays the caller's and has to outlive it.
+func NewModelClient(c *Conn, o ModelClientOptions) *ModelClient {
+	if o.Silence == 0 {
+		o.Silence = modelSilence
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = maxModelBytes
+	}
+	return &ModelClient{conn: c, o: o}
+}
+
+// Stream asks for the model that the id of req.Model names ([ModelProvider]).
+// Whatever goes wrong is an error event; the iterator yields no error. What is lost on the way (a message, the one who serves)
+// is an error after which asking again may help. When ctx ends the other side is told at once, and the stream ends with
+// the reply as far as it came.
+func (c *ModelClient) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		call, err := c.begin(ctx, req)
+		if err != nil {
+			yield(failedReply(ctx, req.Model, err), nil)
+			return
+		}
+		defer call.end()
+		for {
+			e, err := call.next(ctx)
+			if err != nil {
+				e = call.last(ctx, failedReply(ctx, req.Model, err))
+			}
+			if !yield(e, nil) || e.Terminal() {
+				return
+			}
+		}
+	}
+}
+
+// begin sends the request, or as much of it as one message carries.
+func (c *ModelClient) begin(ctx context.Context, req schemas.ModelRequest) (*askedCall, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	req.Model = schemas.ModelRef{ID: req.Model.ID} // what it means is known where it is served
+	data, err := schemas.Marshal(req)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request of model %s: %w", req.Model, err)
+	}
+	if len(data) > c.o.MaxBytes {
+		return nil, fmt.Errorf("the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)
+	}
+	nc := c.conn.nc
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errModelLost, err)
+	}
+	all := parts(nc, data)
+	call := &askedCall{conn: c.conn, silence: c.o.Silence, sub: sub, rest: all[1:], reader: partReader{limit: c.o.MaxBytes}}
+	if err := nc.PublishMsg(partMsg(c.conn.subjects.ModelRequest(), sub.Subject, 1, len(all) > 1, all[0])); err != nil {
+		call.end()
+		return nil, fmt.Errorf("%w: %w", errModelLost, err)
+	}
+	return call, nil
+}
+
+// askedCall is a model call on the side of the one who asks.
+type askedCall struct {
+	conn    *Conn
+	silence time.Duration
+	sub     *nats.Subscription
+	reader  partReader
+	rest    [][]byte // of the request, to be sent to whoever takes it
+	control string   // subject to speak to that one, once known
+	over    bool     // the terminal event has come
+}
+
+// end tells the other side, unless it knows, that nobody listens any more. One that has not said yet how to reach it sees
+// that nobody does.
+func (c *askedCall) end() {
+	c.cancel()
+	_ = c.sub.Unsubscribe()
+}
+
+// cancel has no answer: if it is lost, so is the connection, and the call with it.
+func (c *askedCall) cancel() {
+	if c.control == "" || c.over {
+		return
+	}
+	_ = c.conn.nc.PublishMsg(&nats.Msg{Subject: c.control, Header: nats.Header{schemas.HeaderModelCancel: {"1"}}})
+}
+
+// next waits for the next event.
+func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
+	for {
+		m, err := c.receive(ctx)
+		if err != nil {
+			return schemas.StreamEvent{}, err
+		}
+		payload, whole, err := c.reader.read(m)
+		if err != nil {
+			return schemas.StreamEvent{}, err
+		}
+		if !whole || len(payload) == 0 {
+			continue // a heartbeat, or not all of it
+		}
+		var f schemas.ModelFrame
+		if err := json.Unmarshal(payload, &f); err != nil {
+			return schemas.StreamEvent{}, fmt.Errorf("message %d of the model call: %w", c.reader.last, err)
+		}
+		if f.Call != "" {
+			if err := c.taken(f.Call); err != nil {
+				return schemas.StreamEvent{}, err
+			}
+		}
+		if f.Event != nil {
+			return c.event(f)
+		}
+	}
+}
+
+func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
+	wait, cancel := context.WithTimeout(ctx, c.silence)
+	defer cancel()
+	m, err := c.sub.NextMsgWithContext(wait)
+	switch {
+	case err == nil:
+		return m, nil
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, errNoModels
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case wait.Err() != nil:
+		return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.silence)
+	}
+	return nil, fmt.Errorf("%w: %w", errModelLost, err)
+}
+
+// taken sends what is left of the request to the one who has taken it.
+func (c *askedCall) taken(call string) error {
+	if err := schemas.CheckToken("model call", call); err != nil {
+		return err
+	}
+	c.control = c.conn.subjects.ModelCall(call)
+	for i, part := range c.rest {
+		if err := c.conn.nc.PublishMsg(partMsg(c.control, "", uint64(i)+2, i < len(c.rest)-1, part)); err != nil {
+			return fmt.Errorf("%w: %w", errModelLost, err)
+		}
+	}
+	c.rest = nil
+	return nil
+}
+
+func (c *askedCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
+	e := *f.Event
+	e.Message = f.Message
+	if e.Terminal() && e.Message == nil {
+		return e, fmt.Errorf("message %d of the model call: %s without a message", c.reader.last, e.Type)
+	}
+	c.over = e.Terminal()
+	return e, nil
+}
+
+// last is the end of a call that failed here. If that is because it was cancelled, the other side knows how far the reply
+// came and what it cost.
+func (c *askedCall) last(ctx context.Context, failed schemas.StreamEvent) schemas.StreamEvent {
+	if ctx.Err() == nil || c.control == "" {
+		return failed
+	}
+	c.cancel()
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelLast)
+	defer cancel()
+	for {
+		e, err := c.next(wait)
+		if err != nil {
+			return failed
+		}
+		if e.Terminal() {
+			return e
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// DefaultModelConcurrency is how many model calls are served at once unless said otherwise.
+const DefaultModelConcurrency = 256
+
+const (
+	modelBacklog   = 1024             // requests that came and were not looked at yet
+	modelFlush     = time.Second      // to learn of the last of them
+	modelSubscribe = 10 * time.Second // for the subscription to be known to the NATS server
+)
+
+// ModelServerOptions configures [NewModelServer]. Model is needed.
+type ModelServerOptions struct {
+	Model       Model
+	Concurrency int           // calls at once, others are refused; 0 is DefaultModelConcurrency
+	StopTimeout time.Duration // what calls under way get when Run is to end; 0 is ten seconds
+	Heartbeat   time.Duration // longest without a message to a caller; 0 is a second
+	MaxBytes    int           // of a request; 0 is 64 MiB
+	Logger      *slog.Logger  // nil discards
+}
+
+// ModelServer answers the model calls of [ModelClient]s. Any number share them, in as many processes. It sends what its
+// model says and nothing else: no key leaves the process.
+type ModelServer struct {
+	conn  *Conn
+	o     ModelServerOptions
+	slots chan struct{}
+	calls sync.WaitGroup
+	ready chan struct{}
+}
+
+// NewModelServer returns a server on c, which stays the caller's and has to outlive it.
+func NewModelServer(c *Conn, o ModelServerOptions) *ModelServer {
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultModelConcurrency
+	}
+	if o.StopTimeout == 0 {
+		o.StopTimeout = 10 * time.Second
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = modelHeartbeat
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = maxModelBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &ModelServer{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{})}
+}
+
+// Ready is closed once calls are taken.
+func (s *ModelServer) Ready() <-chan struct{} { return s.ready }
+
+// Run serves until ctx ends. Then it takes no more calls, and those under way have StopTimeout to end; what is left is
+// cut off with an error after which asking again may help. It is called once.
+func (s *ModelServer) Run(ctx context.Context) error {
+	requests := make(chan *nats.Msg, modelBacklog)
+	sub, err := s.conn.nc.ChanQueueSubscribe(s.conn.subjects.ModelRequest(), modelQueue, requests)
+	if err != nil {
+		return fmt.Errorf("bus: serve models: %w", err)
+	}
+	if err := s.conn.nc.FlushTimeout(modelSubscribe); err != nil {
+		return errors.Join(fmt.Errorf("bus: serve models: %w", err), sub.Unsubscribe())
+	}
+	close(s.ready)
+	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer kill(nil)
+	for ctx.Err() == nil {
+		select {
+		case m := <-requests:
+			s.take(work, m)
+		case <-ctx.Done():
+		}
+	}
+	s.refuseRest(sub, requests)
+	cut := time.AfterFunc(s.o.StopTimeout, func() { kill(errModelsStop) })
+	defer cut.Stop()
+	s.calls.Wait()
+	return nil
+}
+
+// take begins a call, or refuses it: others may have room.
+func (s *ModelServer) take(ctx context.Context, m *nats.Msg) {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		newServedCall(s, m).refuse(ctx, errModelsFull)
+		return
+	}
+	s.calls.Go(func() {
+		defer func() { <-s.slots }()
+		newServedCall(s, m).run(ctx)
+	})
+}
+
+// refuseRest ends the subscription, and answers the requests that had already come. It drains: the NATS server sends new
+// requests to others from then on, and what it had sent here before stays in the channel until somebody takes it.
+func (s *ModelServer) refuseRest(sub *nats.Subscription, requests <-chan *nats.Msg) {
+	if err := sub.Drain(); err != nil {
+		return // the connection is closed: nobody can be answered
+	}
+	_ = s.conn.nc.FlushTimeout(modelFlush) // behind its answer nothing comes; without one the callers have lost us too
+	for {
+		select {
+		case m := <-requests:
+			newServedCall(s, m).refuse(context.Background(), errModelsStop)
+		default:
+			return
+		}
+	}
+}
