@@ -32,6 +32,17 @@ func details(data schemas.EventData) string {
 	case *schemas.QueueUpdate:
 		return fmt.Sprintf("taken [%s], left steering [%s], follow_up [%s], prompts [%s]", strings.Join(d.Taken, " "),
 			strings.Join(d.Steering, " "), strings.Join(d.FollowUp, " "), strings.Join(d.Prompts, " "))
+	case *schemas.AutoRetryStart:
+		return fmt.Sprintf("%d of %d in %s: %s", d.Attempt, d.MaxAttempts, millis(d.DelayMs), d.ErrorMessage)
+	case *schemas.AutoRetryEnd:
+		if d.Success {
+			return fmt.Sprintf("%d helped", d.Attempt)
+		}
+		return fmt.Sprintf("after %d: %s", d.Attempt, d.FinalError)
+	case *schemas.ModelFallback:
+		return fmt.Sprintf("from %s to %s: %s", d.From, d.To, d.ErrorMessage)
+	case *schemas.BudgetWarning:
+		return fmt.Sprintf("%s: %d of %d tokens, $%.4g of $%.4g", d.Scope, d.Tokens, d.MaxTokens, d.Cost, d.MaxCost)
 	case *schemas.ErrorEvent:
 		if d.Recoverable {
 			return fmt.Sprintf("%s: %s (the run goes on)", d.Code, d.Message)
@@ -56,10 +67,21 @@ func callDetails(data schemas.EventData) string {
 			how = "error"
 		}
 		return fmt.Sprintf("%s %s (%s): %s after %s", d.ToolName, d.ToolCallID, d.Call, how, millis(d.DurationMs))
+	case *schemas.ApprovalRequested:
+		return fmt.Sprintf("%s %s %s, asked by %s: %s", d.ToolName, d.ToolCallID, d.Args, d.By, d.Reason)
+	case *schemas.ApprovalResolved:
+		how := "denied"
+		if d.Approved {
+			how = "approved"
+		}
+		return fmt.Sprintf("%s %s by %s: %s", d.ToolCallID, how, d.By, d.Reason)
 	case *schemas.HookDecision:
 		how := "lets pass"
-		if d.Block {
+		switch {
+		case d.Block:
 			how = "blocks"
+		case d.Ask:
+			how = "asks for approval of"
 		}
 		return fmt.Sprintf("%s %s %s: %s", d.Hook, how, d.ToolCallID, d.Reason)
 	}

@@ -13,20 +13,27 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// tickingClock is one second later at every look.
-type tickingClock struct {
+// tickingLog is a log, and a clock that is one second later after every event.
+type tickingLog struct {
+	driver.Log
 	mu  sync.Mutex
 	now time.Time
 }
 
-func (c *tickingClock) Now() time.Time {
+func (c *tickingLog) Append(ctx context.Context, e schemas.Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(time.Second)
+	return c.Log.Append(ctx, e)
+}
+
+func (c *tickingLog) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *tickingClock) AfterFunc(time.Duration, func()) func() bool {
+func (c *tickingLog) AfterFunc(time.Duration, func()) func() bool {
 	return func() bool { return true }
 }
 
@@ -71,10 +78,10 @@ func (w *world) agentSession() {
 			return schemas.TextResult(hostile + "\n" + strings.Join(lines, "\n") + "\n"), nil
 		},
 	}
-	log := w.open("agent")
+	log := &tickingLog{Log: w.open("agent"), now: begun}
 	agent := driver.NewAgent(driver.AgentOptions{
 		SystemPrompt: "You are helpful.", Model: schemas.ModelRef{API: "test", Provider: "acme", ID: "m1"},
-		Tools: []driver.Tool{tool}, Stream: model, Log: log, Clock: &tickingClock{now: begun},
+		Tools: []driver.Tool{tool}, Stream: model, Log: log, Clock: log,
 	})
 	for _, prompt := range []string{"list the files", "again"} {
 		if err := agent.Prompt(w.ctx(), prompt); err != nil {

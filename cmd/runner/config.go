@@ -14,29 +14,36 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/cmd/internal/config"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
-	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // options are the runner's settings.
 type options struct {
-	nats, listen, store, prefix, creds string
-	syncAlways                         bool
-	partitions, replicas               int
+	nats, listen, store, prefix, creds, inboxPrefix string
+	syncAlways                                      bool
+	syncInterval                                    time.Duration
+	syncGiven                                       bool // the interval
+	partitions, replicas                            int
+	partitionsGiven                                 bool
 
-	id, model, script, systemPrompt, thinking string
-	played                                    *scripted.Model // the script, once it has been read
-	runTimeout, idleTimeout, abortGrace       time.Duration
-	maxTurns, maxTokens                       int
-	maxCost                                   float64
-	updateInterval, stopTimeout               time.Duration
+	id, systemPrompt                      string
+	models                                modelSettings
+	idleTimeout, abortGrace               time.Duration
+	limits                                limits
+	policy                                policy
+	updateInterval, stopTimeout, takeover time.Duration
+	unservedAfter                         time.Duration
 
 	tools       []string
 	toolsGiven  bool
 	root        string
 	concurrency int
+	workspace   string
+	window      int
 
 	session, prompt string
 	promptGiven     bool
@@ -54,30 +61,32 @@ func (o *options) embedded() bool { return o.nats == "" }
 
 func define(o *options) *config.Set {
 	s := config.New("runner", "runner drives agents on a message bus; with --prompt, one run and out.")
-	s.String(&o.nats, "nats", "", "URL of the NATS server; without it the runner starts one of its own")
+	s.String(&o.nats, "nats", "", "URL of the NATS server, or URLs of a cluster's; without it the runner starts one of its own")
 	s.String(&o.listen, "listen", "", "address of the runner's own server (default 127.0.0.1:4222, with --prompt a free port)")
 	s.String(&o.store, "store", "", "directory of the runner's own server (default loopbus-data, with --prompt a temporary one)")
 	s.Bool(&o.syncAlways, "sync-always", false, "own server: fsync before every acknowledgement")
+	s.Duration(&o.syncInterval, "sync-interval", 2*time.Minute, "own server: fsync as often, where it is not before every acknowledgement")
 	s.String(&o.prefix, "prefix", schemas.DefaultPrefix, "first token of every subject")
 	s.String(&o.creds, "creds", "", "NATS credentials file")
-	s.Int(&o.partitions, "partitions", 64, "partitions of the inbox, fixed when the streams are made")
-	s.Int(&o.replicas, "replicas", 1, "replicas of the streams")
+	s.String(&o.inboxPrefix, "inbox-prefix", "", "first tokens of the subjects that replies come to, such as _INBOX_runner where each user has one of its own (default _INBOX)")
+	s.Int(&o.partitions, "partitions", 0, "partitions of the inbox, fixed when the streams are made (default as they are, 64 for new streams)")
+	s.Int(&o.replicas, "replicas", 0, "replicas of the streams: 1, 3 or 5, which need as many servers (default as they are, 1 for new streams)")
 	s.String(&o.id, "id", "", "id of this runner, used by no other (default random)")
-	s.String(&o.model, "model", "", "model: rehearsal or scripted (default rehearsal)")
-	s.String(&o.script, "script", "", "file that the model scripted plays")
+	o.models.define(s)
 	s.String(&o.systemPrompt, "system-prompt", "", "system prompt of sessions that set none")
-	s.String(&o.thinking, "thinking", string(schemas.ThinkingOff), "thinking level: off, minimal, low, medium, high, xhigh")
-	s.Duration(&o.runTimeout, "run-timeout", 48*time.Hour, "longest a run may take, 0 for no limit")
+	o.limits.define(s)
+	o.policy.define(s)
 	s.Duration(&o.idleTimeout, "idle-timeout", 2*time.Minute, "longest a model may say nothing, 0 for no limit")
 	s.Duration(&o.abortGrace, "abort-grace", 10*time.Second, "time tools get to stop when a run is aborted")
-	s.Int(&o.maxTurns, "max-turns", 0, "turns after which a run ends, 0 for no limit")
-	s.Int(&o.maxTokens, "max-tokens", 0, "tokens after which a run ends, 0 for no limit")
-	s.Float(&o.maxCost, "max-cost", 0, "US dollars after which a run ends, 0 for no limit")
+	s.Duration(&o.unservedAfter, "unserved-after", 30*time.Second, "how long a tool call waits while nobody announces its tool, 0 for ever")
 	s.Duration(&o.updateInterval, "update-interval", 25*time.Millisecond, "deltas are joined to one message in this time, 0 for each as it comes")
 	s.Duration(&o.stopTimeout, "stop-timeout", 10*time.Second, "time running work gets when the runner stops")
+	s.Duration(&o.takeover, "takeover", bus.DefaultTakeover, "longest the sessions of a runner that is killed wait for another; the same for all runners")
 	s.List(&o.tools, "tools", strings.Join(toolserve.Names(), ","), "built-in tools to serve (with --nats none unless given)")
 	s.String(&o.root, "root", ".", "directory the tools work in; paths outside it are refused")
 	s.Int(&o.concurrency, "concurrency", 8, "calls of each tool at once")
+	s.String(&o.workspace, "workspace", "", "workspace of sessions that set none, and of the runner's own tools")
+	s.Int(&o.window, "max-calls-in-queue", driver.DefaultCallsInQueue, "calls of one tool that a session has with its workers at once, 0 for no limit")
 	s.String(&o.session, "session", "", "session of the prompt (default a new one)")
 	s.String(&o.prompt, "prompt", "", "one-shot: send this prompt, show the run, exit 0 if it ends normally")
 	s.Bool(&o.json, "json", false, "one-shot: print CloudEvents, one JSON per line")
@@ -93,8 +102,9 @@ func parse(args []string, getenv func(string) string, out io.Writer) (*options, 
 	o := new(options)
 	s := define(o)
 	s.Check(func() error {
-		o.promptGiven, o.toolsGiven = s.Given("prompt"), s.Given("tools")
-		return errors.Join(o.check()...)
+		o.promptGiven, o.toolsGiven, o.syncGiven = s.Given("prompt"), s.Given("tools"), s.Given("sync-interval")
+		o.partitionsGiven = s.Given("partitions")
+		return errors.Join(o.check(getenv)...)
 	})
 	if _, err := s.Parse(args, getenv, out, false); err != nil {
 		return nil, err
@@ -103,10 +113,10 @@ func parse(args []string, getenv func(string) string, out io.Writer) (*options, 
 	return o, nil
 }
 
-func (o *options) check() (errs []error) {
+func (o *options) check(getenv func(string) string) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !o.embedded() && (o.listen != "" || o.store != "" || o.syncAlways) {
-		bad("--nats: --listen, --store and --sync-always are of the runner's own server, which --nats replaces")
+	if !o.embedded() && (o.listen != "" || o.store != "" || o.syncAlways || o.syncGiven) {
+		bad("--nats: --listen, --store, --sync-always and --sync-interval are of the runner's own server, which --nats replaces")
 	}
 	if o.promptGiven && strings.TrimSpace(o.prompt) == "" {
 		bad("--prompt: is empty")
@@ -124,21 +134,27 @@ func (o *options) check() (errs []error) {
 			bad("--id: %w", err)
 		}
 	}
-	if o.partitions < 1 || o.partitions > 1024 {
+	if o.workspace != "" {
+		if err := schemas.CheckToken("workspace", o.workspace); err != nil {
+			bad("--workspace: %w", err)
+		}
+	}
+	if o.partitionsGiven && o.partitions < 1 || o.partitions > 1024 {
 		bad("--partitions: %d is not 1 to 1024", o.partitions)
 	}
-	if !slices.Contains([]int{1, 3, 5}, o.replicas) {
+	if !slices.Contains([]int{0, 1, 3, 5}, o.replicas) {
 		bad("--replicas: %d is not 1, 3 or 5", o.replicas)
+	} else if o.embedded() && o.replicas > 1 {
+		bad("--replicas: %d need a cluster of NATS servers, named by --nats URL,URL,URL; the runner's own server stands alone", o.replicas)
+	}
+	if o.syncInterval < time.Second {
+		bad("--sync-interval: %s is less than 1s; to sync before every acknowledgement give --sync-always", o.syncInterval)
 	}
 	if _, err := schemas.NewSubjects(o.prefix); err != nil {
 		bad("--prefix: %w", err)
 	}
 	if _, err := os.Stat(o.creds); o.creds != "" && err != nil {
 		bad("--creds: %w", err)
-	}
-	levels := []string{"off", "minimal", "low", "medium", "high", "xhigh"}
-	if !slices.Contains(levels, o.thinking) {
-		bad("--thinking: %q is not one of %s", o.thinking, strings.Join(levels, ", "))
 	}
 	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, o.logLevel) {
 		bad("--log-level: %q is not debug, info, warn or error", o.logLevel)
@@ -149,11 +165,16 @@ func (o *options) check() (errs []error) {
 	if info, err := os.Stat(o.root); err != nil || !info.IsDir() {
 		bad("--root: %q is not a directory", o.root)
 	}
+	if err := bus.CheckTakeover(o.takeover); err != nil {
+		bad("--takeover: %w", err)
+	}
 	if o.concurrency < 1 {
 		bad("--concurrency: must be at least 1")
 	}
+	errs = append(errs, o.limits.check()...)
+	errs = append(errs, o.policy.check()...)
 	errs = append(errs, o.checkAddresses()...)
-	return append(errs, o.checkModel()...)
+	return append(errs, o.models.resolve(getenv)...)
 }
 
 func (o *options) checkAddresses() (errs []error) {
@@ -171,29 +192,6 @@ func (o *options) checkAddresses() (errs []error) {
 	}
 	if u, err := url.Parse(o.otlp); o.otlp != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		errs = append(errs, fmt.Errorf("--otlp: %q is not a URL such as http://127.0.0.1:4318", o.otlp))
-	}
-	return errs
-}
-
-func (o *options) checkModel() (errs []error) {
-	switch o.model {
-	case "", modelRehearsal:
-	case modelScripted:
-		if o.script == "" {
-			errs = append(errs, errors.New("--model scripted: needs --script FILE"))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("--model: no model %q, there are %s and %s", o.model, modelRehearsal, modelScripted))
-	}
-	if o.script != "" && o.model != modelScripted {
-		errs = append(errs, errors.New("--script: goes with --model scripted"))
-	}
-	if o.script == "" {
-		return errs
-	}
-	var err error
-	if o.played, err = scripted.Load(o.script); err != nil {
-		errs = append(errs, fmt.Errorf("--script: %w", err))
 	}
 	return errs
 }
@@ -219,6 +217,9 @@ func (o *options) fill() {
 	}
 	if !o.embedded() && !o.toolsGiven {
 		o.tools = nil
+	}
+	if o.window == 0 {
+		o.window = -1 // no limit
 	}
 	if o.updateInterval == 0 {
 		o.updateInterval = -1 // each as it comes

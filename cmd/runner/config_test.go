@@ -15,18 +15,18 @@ func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
 		"--config", write(t, "c.yaml", "colour: red\nconcurrency: 0\n"), "--store", "data", "--partitions", "0", "--replicas", "2",
 		"--model", "scripted", "--script", "no-such.json", "--tools", "read,sing", "--root", "nowhere", "--http", "here", "--prefix", "a b",
 		"--listen", "127.0.0.1", "--creds", "none.creds", "--otlp", "collector", "--id", "a.b", "--json", "--log-level", "loud",
-		"--max-turns", "-1").wantExit(1)
+		"--max-turns", "-1", "--takeover", "1s").wantExit(1)
 	got := p.stderr.String()
 	for _, want := range []string{
 		"--thinking", "LOOPBUS_MAX_COST", `unknown setting "colour"`, "--concurrency", "--partitions", "--replicas", "--script",
-		`"sing"`, "--root", "--http", "--prefix", "--listen", "--creds", "--otlp", "--id", "--session and --json", "--log-level", "--max-turns",
+		`"sing"`, "--root", "--http", "--prefix", "--listen", "--creds", "--otlp", "--id", "--session and --json", "--log-level", "--max-turns", "--takeover",
 	} {
 		if strings.Count(got, want) != 1 {
 			t.Errorf("%s is not named once in:\n%s", want, got)
 		}
 	}
-	if lines := strings.Count(got, "\n"); lines != 18 {
-		t.Errorf("%d lines for 18 mistakes:\n%s", lines, got)
+	if lines := strings.Count(got, "\n"); lines != 19 {
+		t.Errorf("%d lines for 19 mistakes:\n%s", lines, got)
 	}
 	if files, err := os.ReadDir(p.cmd.Dir); err != nil || len(files) > 0 {
 		t.Errorf("something was started: %v, %v", files, err)
@@ -34,11 +34,18 @@ func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
 }
 
 func TestNoOtherServerBesideNATS(t *testing.T) {
-	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--store", "data"}, {"--sync-always"}} {
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--store", "data"}, {"--sync-always"}, {"--sync-interval", "5s"}} {
 		p := start(t, nil, append(args, "--nats", "nats://127.0.0.1:1")...).wantExit(1)
 		if got := p.stderr.String(); !strings.Contains(got, args[0]) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: stderr has %q", args[0], got)
 		}
+	}
+}
+
+func TestReplicasNeedACluster(t *testing.T) {
+	p := start(t, nil, "--replicas", "3").wantExit(1)
+	if got := p.stderr.String(); !strings.Contains(got, "--replicas: 3 need a cluster") || strings.Count(got, "\n") != 1 {
+		t.Errorf("stderr has %q", got)
 	}
 }
 
@@ -54,7 +61,7 @@ func TestHelpHasALineForEachFlag(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"nats", "listen", "store", "model", "session", "prompt", "json", "config", "tools", "root", "http",
-		"run-timeout", "idle-timeout", "max-turns", "max-cost", "max-tokens"} {
+		"run-timeout", "idle-timeout", "max-turns", "max-cost", "max-tokens", "takeover"} {
 		if lines[name] != 1 {
 			t.Errorf("--%s has %d lines", name, lines[name])
 		}
@@ -78,7 +85,7 @@ func TestFlagsGoBeforeEnvironmentAndFile(t *testing.T) {
 		Tools                       []string
 	}
 	want := chosen{"of-the-flag", "rehearsal", "low", "hello", 4, 5 * time.Second, 48 * time.Hour, []string{"ls"}}
-	got := chosen{o.id, o.model, o.thinking, o.prompt, o.maxTurns, o.idleTimeout, o.runTimeout, o.tools}
+	got := chosen{o.id, o.models.model, o.models.thinking, o.prompt, o.limits.maxTurns, o.idleTimeout, o.limits.runTimeout, o.tools}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

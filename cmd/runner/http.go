@@ -15,8 +15,8 @@ import (
 // version is the version the runner announces itself with.
 const version = "0.1.0"
 
-// serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions and its own tools are
-// announced) and /metrics.
+// serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions, its own tools are
+// announced, and the servers store what it says) and /metrics.
 func (s *service) serveHTTP(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -58,6 +58,9 @@ func (s *service) unready(ctx context.Context) string {
 	case !s.conn.Connected():
 		return "not connected to NATS"
 	}
+	if err := s.inbox.Health(); err != nil {
+		return err.Error()
+	}
 	return ""
 }
 
@@ -74,7 +77,7 @@ type status struct {
 func (s *service) announce(ctx context.Context) error {
 	svc, err := micro.AddService(s.conn.NATS(), micro.Config{
 		Name: "loopbus-runner", Version: version, Description: "drives agent sessions",
-		Metadata: map[string]string{"id": s.o.id, "model": s.o.defaultModel().String(), "prefix": s.conn.Subjects().Prefix()},
+		Metadata: map[string]string{"id": s.o.id, "model": s.o.models.chosen.String(), "prefix": s.conn.Subjects().Prefix()},
 	})
 	if err != nil {
 		return fmt.Errorf("announce the micro service: %w", err)

@@ -1,5 +1,6 @@
 // Command runner drives agents: it reads the commands of its share of the sessions, calls models, dispatches tool calls
-// and writes every event to the sessions' logs. With --prompt it does all of that for one prompt and exits.
+// and writes every event to the sessions' logs. With --prompt it does all of that for one prompt and exits; as "runner
+// models", "runner tools" and "runner profiles" it lists what there is.
 package main
 
 import (
@@ -29,6 +30,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == "models" {
+		return listModels(args[1:], getenv, stdout)
+	}
+	if len(args) > 0 && args[0] == "tools" {
+		return listTools(ctx, args[1:], getenv, stdout)
+	}
+	if len(args) > 0 && args[0] == "profiles" {
+		return listProfiles(ctx, args[1:], getenv, stdout)
+	}
 	o, err := parse(args, getenv, stdout)
 	if err != nil {
 		return err

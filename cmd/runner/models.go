@@ -2,85 +2,121 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/anthropicmessages"
+	"github.com/loopbus/loopbus/providers/azureopenairesponses"
+	"github.com/loopbus/loopbus/providers/bedrockconversestream"
+	"github.com/loopbus/loopbus/providers/gateway"
+	"github.com/loopbus/loopbus/providers/googlegenerativeai"
+	"github.com/loopbus/loopbus/providers/googlevertex"
+	"github.com/loopbus/loopbus/providers/keys"
+	"github.com/loopbus/loopbus/providers/limit"
+	"github.com/loopbus/loopbus/providers/mistralconversations"
+	"github.com/loopbus/loopbus/providers/openaicompletions"
+	"github.com/loopbus/loopbus/providers/openairesponses"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The models there are, by id; each is its own provider and API.
+// The models that need no vendor; each is its own provider and API.
 const (
 	modelRehearsal = "rehearsal"
 	modelScripted  = "scripted"
 )
 
+func local(name string) schemas.ModelRef {
+	return schemas.ModelRef{API: name, Provider: name, ID: name}
+}
+
+// apis are the packages that speak with vendors.
+var apis = map[string]providers.StreamFunc{
+	"anthropic-messages":      anthropicmessages.Stream,
+	"azure-openai-responses":  azureopenairesponses.Stream,
+	"bedrock-converse-stream": bedrockconversestream.New(),
+	"google-generative-ai":    googlegenerativeai.Stream,
+	"google-vertex":           googlevertex.New(),
+	"mistral-conversations":   mistralconversations.Stream,
+	"openai-completions":      openaicompletions.Stream,
+	"openai-responses":        openairesponses.Stream,
+}
+
 // typingPace is the pause between words of the rehearsal model where a person watches.
 const typingPace = 12 * time.Millisecond
 
-type model interface {
-	Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error]
+// models are the local models by id, those of the catalogue, and those that other runners serve.
+type models struct {
+	local map[string]bus.Model
+	bus   bus.Model // nil: none
+	*gateway.Gateway
 }
 
-// models chooses by the request's model.
-type models map[string]model
-
-func newModels(o *options) models {
+func newModels(o *options, conn *bus.Conn) models {
 	pace := time.Duration(0)
 	if o.oneShot() && !o.json {
 		pace = typingPace
 	}
-	m := models{modelRehearsal: &rehearsal.Model{Delay: pace}}
-	if o.played != nil {
-		m[modelScripted] = o.played
+	m := models{bus: bus.NewModelClient(conn, bus.ModelClientOptions{}), local: map[string]bus.Model{modelRehearsal: &rehearsal.Model{Delay: pace}}}
+	if o.models.played != nil {
+		m.local[modelScripted] = o.models.played
 	}
+	m.Gateway = gateway.New(gateway.Options{
+		Catalogue: o.models.catalogue, APIs: apis, Keys: o.models.sources(conn), Getenv: o.models.getenv, Prepare: o.models.prepare,
+		Limiter: limit.New(limit.Options{Concurrency: o.models.concurrency, PerMinute: o.models.perMinute}),
+	})
 	return m
 }
 
-// Stream asks the model of the request. Behaviour A1.14: a model that is not there is a failed reply, not a failed call.
+// own are the models that this runner asks itself: what it serves to others, who could else be sent in circles.
+func (m models) own() models {
+	m.bus = nil
+	return m
+}
+
+// sources are where keys come from, in the order in which they count.
+func (m *modelSettings) sources(conn *bus.Conn) keys.Chain {
+	chain := keys.Chain{m.fixed}
+	if m.keyService {
+		chain = append(chain, bus.NewKeys(conn, bus.KeyOptions{Parse: keys.ParseAnswer}))
+	}
+	return append(chain, m.keys...)
+}
+
+// prepare puts into a request what the session does not say.
+func (m *modelSettings) prepare(r *providers.Request) {
+	r.Temperature, r.MaxTokens, r.ThinkingBudgets = m.degrees, int64(m.maxOutput), m.budgets
+	r.CacheRetention = providers.CacheRetention(m.cacheRetention)
+}
+
+// Stream asks the model of the request.
 func (m models) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
-	if err := m.check(req.Model); err != nil {
-		return func(yield func(schemas.StreamEvent, error) bool) {
-			yield(schemas.StreamEvent{Type: schemas.StreamError, Reason: schemas.StopError, Message: &schemas.AssistantMessage{
-				API: req.Model.API, Provider: req.Model.Provider, Model: req.Model.ID,
-				StopReason: schemas.StopError, ErrorMessage: err.Error(),
-			}}, nil)
-		}
+	if l := m.localModel(req.Model); l != nil {
+		return l.Stream(ctx, req)
 	}
-	return m[req.Model.ID].Stream(ctx, req)
+	if m.onBus(req.Model) {
+		return m.bus.Stream(ctx, req)
+	}
+	return m.Gateway.Stream(ctx, req)
 }
 
+// check says whether a model can be served. What others serve is not known before they are asked.
 func (m models) check(ref schemas.ModelRef) error {
-	if m[ref.ID] == nil {
-		return fmt.Errorf("no model %q is served here", ref)
+	if m.localModel(ref) != nil || m.onBus(ref) && ref.ID != "" {
+		return nil
 	}
-	return nil
+	return m.Gateway.Check(ref)
 }
 
-func (o *options) defaultModel() schemas.ModelRef {
-	id := o.model
-	if id == "" {
-		id = modelRehearsal
-	}
-	return schemas.ModelRef{API: id, Provider: id, ID: id}
+func (m models) onBus(ref schemas.ModelRef) bool {
+	return m.bus != nil && ref.Provider == bus.ModelProvider
 }
 
-// keyVariables are where the vendors' keys are looked for.
-var keyVariables = []string{
-	"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY", "XAI_API_KEY",
-	"OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "CEREBRAS_API_KEY", "AZURE_OPENAI_API_KEY",
-}
-
-// modelNotice says, in one line, why the model is what it is where none was asked for.
-func (o *options) modelNotice(getenv func(string) string) string {
-	if o.model != "" {
-		return ""
+func (m models) localModel(ref schemas.ModelRef) bus.Model {
+	if ref.Provider != "" && ref.Provider != ref.ID {
+		return nil
 	}
-	for _, name := range keyVariables {
-		if getenv(name) != "" {
-			return name + " is set, but no vendor's API is built in yet: using the model rehearsal, which answers by rule."
-		}
-	}
-	return "No API key in the environment: using the model rehearsal, which needs none and answers by rule."
+	return m.local[ref.ID]
 }

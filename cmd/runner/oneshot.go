@@ -23,7 +23,7 @@ var errOver = errors.New("the run is over")
 
 // runOnce is the one-shot form: everything embedded, one prompt sent as any client would send it, the run shown live.
 func runOnce(ctx context.Context, o *options, getenv func(string) string, log *slog.Logger, stdout, stderr io.Writer) error {
-	if notice := o.modelNotice(getenv); notice != "" {
+	if notice := o.models.chosenBecause; notice != "" {
 		fmt.Fprintln(stderr, notice)
 	}
 	s, err := open(ctx, o, log)

@@ -89,12 +89,14 @@ func TestOneShotExitCodes(t *testing.T) {
 	}{
 		{"a normal end", []string{"--prompt", "!ls"}, 0, "no_tool_calls"},
 		{"a tool that fails", []string{"--prompt", "!false"}, 0, "failed in"},
-		{"a reply that failed", append(scripted(`[{"message":{"content":[],"stopReason":"error","errorMessage":"overloaded"}}]`), "--prompt", "go"),
+		{"a reply that failed", append(scripted(`[{"message":{"content":[],"stopReason":"error","errorMessage":"overloaded"}}]`), "--max-retries", "0", "--prompt", "go"),
 			1, "error: overloaded"},
+		{"a reply that fails twice", append(scripted(`[{"fail":["529 overloaded","timeout"],"text":"third time lucky"}]`),
+			"--retry-delay", "1ms", "--prompt", "go"), 0, "third time lucky"},
 		{"too many turns", append(scripted(`{"loop":true,"responses":[{"toolCalls":[{"name":"ls"}]}]}`), "--max-turns", "2", "--prompt", "go"),
 			1, "max_turns after 2 turns"},
 		{"a silent model", append(scripted(`[{"events":[{"type":"start"},{"delayMs":600000},{"type":"done"}],"message":{"content":[]}}]`),
-			"--idle-timeout", "300ms", "--prompt", "go"), 1, "idle_timeout"},
+			"--idle-timeout", "300ms", "--max-retries", "0", "--prompt", "go"), 1, "idle_timeout"},
 		{"a prompt that is refused", []string{"--config", write(t, "big.yaml", "prompt: "+strings.Repeat("a", 600<<10)+"\n")}, 1, "rejected: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

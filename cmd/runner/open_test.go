@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/bus"
@@ -12,21 +13,24 @@ import (
 // the store can be opened once more.
 func TestRunRefusesIncompatibleStreams(t *testing.T) {
 	store := t.TempDir()
-	once := func(partitions string) (string, error) {
+	once := func(flags ...string) (string, error) {
 		var stdout, stderr bytes.Buffer
-		err := run(t.Context(), []string{"--prompt", "hello", "--store", store, "--root", t.TempDir(),
-			"--partitions", partitions}, func(string) string { return "" }, &stdout, &stderr)
+		err := run(t.Context(), append([]string{"--prompt", "hello", "--store", store, "--root", t.TempDir()}, flags...),
+			func(string) string { return "" }, &stdout, &stderr)
 		return stdout.String(), err
 	}
-	if out, err := once("4"); err != nil {
+	if out, err := once("--partitions", "4"); err != nil {
 		t.Fatalf("first run: %v\n%s", err, out)
 	}
-	_, err := once("8")
+	_, err := once("--partitions", "8")
 	var incompatible *bus.IncompatibleError
 	if !errors.As(err, &incompatible) {
 		t.Fatalf("run with another number of partitions: got %v, want an IncompatibleError", err)
 	}
-	if out, err := once("4"); err != nil {
+	if want := "stream AGENT_CMD has partitions 4, but 8 is needed: use the number of partitions it has"; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %q, want %q in it", err, want)
+	}
+	if out, err := once(); err != nil { // whoever names none takes what there is
 		t.Fatalf("run after the refusal: %v\n%s", err, out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,7 @@ import (
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/pipeline"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
 	// so it is far more than a command that kills its runner should get, and far less than for ever.
 	maxDeliver = 50
+	// rejectTimeout is what it takes to give a command up, beside the time that tools get when its run is aborted.
+	rejectTimeout = 20 * time.Second
 	// restTime is how long a session may take to come to rest after the run of a one-shot runner.
 	restTime = time.Second
 )
@@ -34,9 +38,11 @@ type service struct {
 	conn    *bus.Conn
 	store   *eventstore.Store
 	toolbox *bus.Toolbox
+	agents  *bus.Profiles
 	metrics *metrics
 	inbox   *bus.Inbox
 	host    *driver.Host
+	models  *bus.ModelServer // nil without --serve-models
 	tracing *tracing
 	up      chan struct{} // closed once the inbox is read and the runner's own tools are announced
 	closers []func()
@@ -49,7 +55,16 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	defer s.close()
-	log.Info("runner starts", "id", o.id, "nats", s.where(), "model", s.o.defaultModel().String(), "tools", o.tools, "durability", s.durability())
+	durability, err := bus.DurabilityOf(ctx, s.conn, s.server)
+	if err != nil {
+		return err
+	}
+	log.Info("runner starts", "id", o.id, "nats", s.where(), "model", s.o.models.chosen.String(), "tools", o.tools,
+		"durability", durability.Text)
+	if durability.PageCache {
+		log.Warn("one machine's page cache may be all there is of what was acknowledged lately: its loss of power loses that",
+			"remedy", "--sync-always for the runner's own server, sync_always in nats-server's configuration, or --replicas 3 on a cluster")
+	}
 	return s.run(ctx, nil)
 }
 
@@ -58,13 +73,6 @@ func (s *service) where() string {
 		return s.server.ClientURL()
 	}
 	return s.conn.NATS().ConnectedUrlRedacted()
-}
-
-func (s *service) durability() string {
-	if s.server != nil {
-		return s.server.Durability()
-	}
-	return "as the server at --nats is set up"
 }
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
@@ -95,14 +103,15 @@ func (s *service) open(ctx context.Context) (err error) {
 func (s *service) connect(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	co := bus.ConnOptions{URL: s.o.nats, Name: "loopbus runner " + s.o.id, Prefix: s.o.prefix, CredsFile: s.o.creds, Logger: s.log}
+	co := bus.ConnOptions{URL: s.o.nats, Name: "loopbus runner " + s.o.id, Prefix: s.o.prefix, CredsFile: s.o.creds, InboxPrefix: s.o.inboxPrefix, Logger: s.log}
 	if s.o.embedded() {
 		dir, err := s.storeDir()
 		if err != nil {
 			return err
 		}
 		s.server, err = bus.StartServer(bus.ServerOptions{
-			Listen: s.o.listen, StoreDir: dir, SyncAlways: s.o.syncAlways, Name: s.o.id, Logger: s.log,
+			Listen: s.o.listen, StoreDir: dir, SyncAlways: s.o.syncAlways, SyncInterval: s.o.syncInterval,
+			Name: s.o.id, Logger: s.log,
 		})
 		if err != nil {
 			return err
@@ -135,32 +144,39 @@ func (s *service) assemble() error {
 		return err
 	}
 	s.store = store
-	models := newModels(s.o)
+	models := newModels(s.o, s.conn)
+	if s.o.models.serve {
+		s.models = bus.NewModelServer(s.conn, bus.ModelServerOptions{Model: models.own(), StopTimeout: s.o.stopTimeout, Logger: s.log})
+	}
 	s.toolbox = bus.NewToolbox(s.conn, s.log)
 	s.closers = append(s.closers, s.toolbox.Close)
+	s.agents = bus.NewProfiles(s.conn, driver.ErrNoProfile, s.log)
+	s.closers = append(s.closers, s.agents.Close)
 	s.host = driver.NewHost(driver.HostOptions{
 		Open: func(ctx context.Context, session string) (driver.SessionLog, error) {
 			return store.Open(ctx, session)
 		},
-		Model: models, CheckModel: models.check, Tools: bus.NewDispatcher(s.conn), Toolbox: s.toolbox,
+		Model: models, CheckModel: models.check, Retryable: models.Retryable, Tools: bus.NewDispatcher(s.conn), Toolbox: s.toolbox,
 		Live:   bus.NewUpdates(s.conn, bus.UpdateOptions{Interval: s.o.updateInterval, Logger: s.log}),
 		Timers: bus.NewTimers(s.conn), Tracer: s.tracing, Logger: s.log, Source: "/loopbus/runner/" + s.o.id,
+		Pipeline: pipeline.Build, Policy: s.o.policy.tools(), Profiles: s.agents, Profile: s.o.policy.profile,
+		Services: bus.NewHooks(s.conn), Budgets: bus.NewBudgets(s.conn),
 		Defaults: s.o.runDefaults(), OnEvent: s.metrics.event, IdleTimeout: s.o.idleTimeout, AbortGrace: s.o.abortGrace,
+		CallsInQueue: s.o.window,
 	})
 	s.metrics.held(s.host.Held)
 	s.inbox, err = bus.NewInbox(s.conn, bus.InboxOptions{
-		RunnerID: s.o.id, MaxDeliver: maxDeliver, StopTimeout: s.o.stopTimeout, Logger: s.log, Registerer: s.metrics.registry,
+		RunnerID: s.o.id, Takeover: s.o.takeover, MaxDeliver: maxDeliver, RejectTimeout: s.o.abortGrace + rejectTimeout,
+		StopTimeout: s.o.stopTimeout, Logger: s.log, Registerer: s.metrics.registry,
 	})
 	return err
 }
 
 func (o *options) runDefaults() schemas.RunConfig {
 	return schemas.RunConfig{
-		Model: o.defaultModel(), ThinkingLevel: schemas.ThinkingLevel(o.thinking), SystemPrompt: o.systemPrompt,
-		Limits: schemas.Limits{
-			MaxTurns: o.maxTurns, MaxTokens: int64(o.maxTokens), MaxCost: o.maxCost,
-			RunTimeoutMs: o.runTimeout.Milliseconds(),
-		},
+		Model: o.models.chosen, ThinkingLevel: schemas.ThinkingLevel(o.models.thinking), SystemPrompt: o.systemPrompt,
+		Limits: o.limits.schema(), Retry: o.limits.retry(), Fallbacks: o.models.chosenFallbacks, Workspace: o.workspace,
+		Approval: o.policy.approval(), Hooks: o.policy.hookRefs,
 	}
 }
 
@@ -171,10 +187,22 @@ func (s *service) run(ctx context.Context, ready func(ctx context.Context)) erro
 	if len(s.o.tools) > 0 {
 		g.Go(func() error { return s.serveTools(serving) })
 	}
+	if len(s.o.policy.extensions) > 0 {
+		g.Go(func() error { return s.serveExtensions(serving) })
+	}
+	if s.models != nil {
+		g.Go(func() error { return s.models.Run(serving) })
+	}
 	if s.o.http != "off" {
 		g.Go(func() error { return s.serveHTTP(serving) })
 	}
 	g.Go(func() error { return s.announce(serving) })
+	if s.o.unservedAfter > 0 {
+		unserved := bus.NewUnserved(s.conn, bus.UnservedOptions{
+			ID: s.o.id, After: s.o.unservedAfter, Toolbox: s.toolbox, Logger: s.log,
+		})
+		g.Go(func() error { unserved.Run(serving); return nil })
+	}
 	g.Go(func() error {
 		if err := s.awaitReady(serving); err != nil {
 			return nil // stopped before
@@ -195,22 +223,32 @@ func (s *service) run(ctx context.Context, ready func(ctx context.Context)) erro
 
 func (s *service) serveTools(ctx context.Context) error {
 	return toolserve.Run(ctx, s.conn, toolserve.Options{
-		ID: s.o.id, Tools: s.o.tools, Root: s.o.root, Concurrency: s.o.concurrency, StopTimeout: s.o.stopTimeout,
+		ID: s.o.id, Workspace: s.o.workspace, Tools: s.o.tools, Root: s.o.root, Concurrency: s.o.concurrency, StopTimeout: s.o.stopTimeout,
 		Environ: os.Environ(), Logger: s.log, Registerer: s.metrics.registry,
 	})
 }
 
-// awaitReady returns once the runner reads its share of the inbox and its own tools are announced.
+// awaitReady returns once the runner reads its share of the inbox, its own tools are announced, and it serves models if it
+// is to.
 func (s *service) awaitReady(ctx context.Context) error {
 	select {
 	case <-s.inbox.Ready():
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := s.toolbox.Wait(ctx, s.o.tools...); err != nil {
-		return fmt.Errorf("tools %v not announced: %w", s.o.tools, err)
+	own := slices.Concat(s.o.policy.extensions, s.o.tools)
+	if err := s.toolbox.Wait(ctx, own...); err != nil {
+		return fmt.Errorf("tools %v not announced: %w", own, err)
 	}
-	return nil
+	if s.models == nil {
+		return nil
+	}
+	select {
+	case <-s.models.Ready():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // close undoes what was opened, the last first.
@@ -242,6 +280,8 @@ func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func(
 	})()
 	return h.host.Deliver(ctx, c, entered)
 }
+
+func (h *stopping) Keeps(ctx context.Context, session string) bool { return h.host.Keeps(ctx, session) }
 
 func (h *stopping) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
 	return h.host.Reject(ctx, session, r)

@@ -111,6 +111,12 @@ func (t *terminal) event(e schemas.Event) error {
 		t.result(d)
 	case *schemas.RunResumed:
 		t.say(dim, "(resumed "+d.Reason+")")
+	case *schemas.AutoRetryStart:
+		t.say(dim, fmt.Sprintf("(attempt %d of %d in %s)", d.Attempt, d.MaxAttempts, time.Duration(d.DelayMs)*time.Millisecond))
+	case *schemas.ModelFallback:
+		t.say(dim, fmt.Sprintf("(going on with %s)", d.To))
+	case *schemas.BudgetWarning:
+		t.say(dim, fmt.Sprintf("(the budget of this %s is nearly used up)", d.Scope))
 	case *schemas.CommandRejected:
 		t.say(red, fmt.Sprintf("rejected: %s (%s)", d.Reason, d.Code))
 	case *schemas.ErrorEvent:

@@ -21,16 +21,18 @@ type world struct {
 	conn  *bus.Conn
 	store *eventstore.Store
 	root  string
+	dir   string // what the server stores
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	dir := t.TempDir()
+	server, err := bus.StartServer(bus.ServerOptions{StoreDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	w := &world{t: t, url: server.ClientURL(), root: t.TempDir()}
+	w := &world{t: t, url: server.ClientURL(), root: t.TempDir(), dir: dir}
 	if w.conn, err = bus.Connect(t.Context(), bus.ConnOptions{URL: w.url, Name: "test"}); err != nil {
 		t.Fatal(err)
 	}

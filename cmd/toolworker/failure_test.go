@@ -5,11 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 
-	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -53,9 +52,7 @@ func waits(ctx context.Context, _ tools.Call, _ func(schemas.ToolResult)) (schem
 
 func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
-	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}, Middleware: []message.HandlerMiddleware{
-		bus.DeadLetter(r.conn, bus.DeadLetterOptions{MaxDeliveries: 1, SessionOf: func(string) string { return "s1" }}),
-	}})
+	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	for name, c := range map[string]struct{ subject, payload, want string }{
 		"no JSON":         {"agent.tool.echo.s1.c7", "{", "The request of this call was malformed: "},
 		"wrong type":      {"agent.tool.echo.s1.c8", `{"session":1}`, "The request of this call was malformed: "},
@@ -68,6 +65,12 @@ func TestMalformedRequests(t *testing.T) {
 			t.Errorf("%s: %v %q", name, got.IsError, got.Result.Content.JoinText())
 		}
 	}
+	r.settled()
+}
+
+// A call of which not even the session and the call are legal cannot be answered: at its tenth delivery it is kept.
+func TestCallsThatCannotBeAnswered(t *testing.T) {
+	r := newRig(t)
 	dead := make(chan string, 1)
 	sub, err := r.conn.NATS().Subscribe("agent.dead.>", func(m *nats.Msg) { dead <- m.Subject })
 	if err != nil {
@@ -77,6 +80,12 @@ func TestMalformedRequests(t *testing.T) {
 	if _, err := r.conn.JetStream().Publish(r.ctx(), "agent.tool.echo.s1.no=token", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
+	for range 9 {
+		if err := r.lose("echo").Nak(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	if got := within(t, dead); got != "agent.dead.AGENT_TOOL.s1" {
 		t.Errorf("dead letter at %s", got)
 	}
@@ -90,4 +99,26 @@ func valid(t *testing.T, r *rig) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// TestAToolThatDoesNotStopIsLeftBehind answers for a tool that ignores its context, so that its run can go on and its
+// place is free for the next call.
+func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
+	r := newRig(t)
+	release, calls := make(chan struct{}), make(chan string, 2)
+	deaf := newTool("deaf", "", func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		calls <- call.ID
+		<-release
+		update(schemas.TextResult("still here"))
+		return schemas.TextResult("too late"), nil
+	})
+	deaf.TimeoutMs = 30
+	r.serve(1, worker.Options{Tools: []tools.Tool{deaf}, AbandonAfter: 50 * time.Millisecond})
+	for range 2 {
+		r.call("deaf", `{}`)
+		within(t, calls)
+		r.wantText("Tool timed out after 0.03 seconds. It did not stop when it was told to: it may still be running", true)
+	}
+	r.settled()
+	close(release)
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
@@ -15,6 +15,7 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
@@ -22,7 +23,11 @@ import (
 // source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing)) }
+func TestMain(m *testing.M) {
+	bash.RunHelper()
+	actAsProcess()
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing))
+}
 
 // deadline is for one step of a test on a busy machine.
 const deadline = 20 * time.Second
@@ -93,17 +98,10 @@ type running struct {
 func (r *rig) serve(concurrency int, o worker.Options) *running {
 	r.t.Helper()
 	conn := r.connect()
-	o.NC, o.JS, o.Subjects, o.Raw = conn.NATS(), conn.JetStream(), conn.Subjects(), bus.RawMessage
+	o.NC, o.JS, o.Subjects = conn.NATS(), conn.JetStream(), conn.Subjects()
+	o.Concurrency, o.AckWait = concurrency, r.ackWait
 	if o.ID == "" {
 		o.ID = "w1"
-	}
-	o.Subscriber = func(tool string) (message.Subscriber, error) {
-		return bus.NewSubscriber(conn, bus.SubscriberOptions{
-			Stream: schemas.StreamTools, Concurrency: concurrency, CloseTimeout: deadline,
-			Consumer: func(string) jetstream.ConsumerConfig {
-				return worker.Consumer(conn.Subjects(), tool, r.ackWait)
-			},
-		})
 	}
 	w, err := worker.New(o)
 	if err != nil {
@@ -126,18 +124,20 @@ func (r *rig) serve(concurrency int, o worker.Options) *running {
 		}
 	})
 	for _, tool := range o.Tools {
-		r.eventually("announcement of "+tool.Name, func() bool { return r.announcement(tool.Name, o.ID) != nil })
+		tool.Workspace = cmp.Or(tool.Workspace, o.Workspace)
+		queue := tool.Queue().Name()
+		r.eventually("announcement of "+queue, func() bool { return r.announcement(queue, o.ID) != nil })
 	}
 	return run
 }
 
-func (r *rig) announcement(tool, id string) jetstream.KeyValueEntry {
+func (r *rig) announcement(queue, id string) jetstream.KeyValueEntry {
 	r.t.Helper()
 	kv, err := r.conn.JetStream().KeyValue(r.ctx(), schemas.BucketTools)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	entry, err := kv.Get(r.ctx(), schemas.AnnouncementKey(tool, id))
+	entry, err := kv.Get(r.ctx(), schemas.AnnouncementKey(queue, id))
 	if err != nil {
 		return nil
 	}

@@ -14,16 +14,18 @@ import (
 )
 
 // lose takes the next call of a tool as a worker would that dies with it.
-func (r *rig) lose(tool string) {
+func (r *rig) lose(tool string) jetstream.Msg {
 	r.t.Helper()
 	js := r.conn.JetStream()
 	consumer, err := js.CreateOrUpdateConsumer(r.ctx(), schemas.StreamTools, worker.Consumer(r.conn.Subjects(), tool, r.ackWait))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := consumer.Next(jetstream.FetchContext(r.ctx())); err != nil {
+	call, err := consumer.Next(jetstream.FetchContext(r.ctx()))
+	if err != nil {
 		r.t.Fatal(err)
 	}
+	return call
 }
 
 func TestLostCalls(t *testing.T) {
@@ -65,6 +67,37 @@ func TestLostCalls(t *testing.T) {
 				t.Errorf("ran %d times", runs.Load())
 			}
 		})
+	}
+}
+
+// A server that was killed may deliver a call once more and call it the first time. It is not begun again, and its answer does
+// not go before that of the first.
+func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
+	r, g := newRig(t), newGate()
+	r.serve(2, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
+	req := r.call("gate", `{}`)
+	within(t, g.begun)
+	data, err := schemas.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.conn.JetStream().Publish(r.ctx(), r.conn.Subjects().Tool("gate", req.Session, string(req.Call)), data); err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := r.conn.JetStream().Consumer(r.ctx(), schemas.StreamTools, "gate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the call is delivered again", func() bool {
+		info, err := consumer.Info(r.ctx())
+		return err == nil && info.NumAckPending == 2
+	})
+	g.pass <- struct{}{}
+	r.wantText("passed", false)
+	r.wantText(schemas.TextOutcomeUnknown, true)
+	r.settled()
+	if len(g.begun) != 0 {
+		t.Error("the call was executed twice")
 	}
 }
 

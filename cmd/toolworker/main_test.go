@@ -47,7 +47,7 @@ func TestCommand(t *testing.T) {
 	var log text
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"--nats", r.server.ClientURL(), "--id", "w9", "--env", "EXTRA"}, getenv, environ, &log, &log)
+		ended <- run(ctx, []string{"--nats", r.server.ClientURL(), "--id", "w9", "--env", "EXTRA"}, getenv, environ, strings.NewReader(""), &log, &log)
 	}()
 	for _, tool := range []string{"read", "ls", "bash"} {
 		r.eventually("announcement of "+tool, func() bool { return r.announcement(tool, "w9") != nil })
@@ -79,12 +79,12 @@ func TestCommand(t *testing.T) {
 func TestCommandSaysWhatIsWrong(t *testing.T) {
 	var out bytes.Buffer
 	none := func(string) string { return "" }
-	if err := run(t.Context(), []string{"--help"}, none, nil, &out, &out); err != config.ErrHelp || !strings.Contains(out.String(), "--root") {
+	if err := run(t.Context(), []string{"--help"}, none, nil, strings.NewReader(""), &out, &out); err != config.ErrHelp || !strings.Contains(out.String(), "--root") {
 		t.Errorf("%v, %s", err, out.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := run(ctx, []string{"--nats", "nats://127.0.0.1:1"}, none, nil, &out, &out)
+	err := run(ctx, []string{"--nats", "nats://127.0.0.1:1"}, none, nil, strings.NewReader(""), &out, &out)
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("no server: %v", err)
 	}

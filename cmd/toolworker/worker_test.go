@@ -140,7 +140,7 @@ func TestOptionsOfAWorkerAreChecked(t *testing.T) {
 	_, err := worker.New(worker.Options{ID: "a.b", AnnounceTTL: time.Millisecond, Tools: []tools.Tool{
 		{ToolDefinition: schemas.ToolDefinition{Name: "x y"}}, newTool("echo", "", echo), newTool("echo", "", echo),
 	}})
-	for _, want := range []string{`worker id "a.b"`, "no connection", "no subscriber", `"x y"`, "cannot be executed", `"echo" given twice`, "whole seconds"} {
+	for _, want := range []string{`worker id "a.b"`, "no connection", `"x y"`, "cannot be executed", `"echo" given twice`, "whole seconds"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -34,6 +34,7 @@ type Set struct {
 type setting struct {
 	name, def, help string
 	boolean         bool
+	repeated        bool // several values are one text, a line each
 	set             func(string) error
 }
 
@@ -45,7 +46,7 @@ func New(name, usage string) *Set {
 }
 
 func (s *Set) add(name, def, help string, boolean bool, set func(string) error) {
-	s.settings = append(s.settings, &setting{name, def, help, boolean, set})
+	s.settings = append(s.settings, &setting{name: name, def: def, help: help, boolean: boolean, set: set})
 }
 
 // String defines a text.
@@ -108,6 +109,21 @@ func (s *Set) List(p *[]string, name, def, help string) {
 		}
 		return nil
 	})
+}
+
+// Lines defines texts that may hold anything but line breaks: the flag may be given more than once, in the environment there
+// is a line for each, and in the file an item of a list.
+func (s *Set) Lines(p *[]string, name, help string) {
+	s.add(name, "", help, false, func(v string) error {
+		*p = nil
+		for line := range strings.Lines(v) {
+			if line = strings.TrimSpace(line); line != "" {
+				*p = append(*p, line)
+			}
+		}
+		return nil
+	})
+	s.settings[len(s.settings)-1].repeated = true
 }
 
 // Check adds a check that is made after all settings have been read; its error is reported with the others. Where a
@@ -199,9 +215,16 @@ type raw struct {
 	values  map[string]string
 }
 
-func (r *raw) String() string     { return "" }
-func (r *raw) IsBoolFlag() bool   { return r.setting.boolean }
-func (r *raw) Set(v string) error { r.values[r.setting.name] = v; return nil }
+func (r *raw) String() string   { return "" }
+func (r *raw) IsBoolFlag() bool { return r.setting.boolean }
+
+func (r *raw) Set(v string) error {
+	if before, ok := r.values[r.setting.name]; ok && r.setting.repeated {
+		v = before + "\n" + v
+	}
+	r.values[r.setting.name] = v
+	return nil
+}
 
 func (s *Set) help(out io.Writer) {
 	fmt.Fprintf(out, "%s\n\nEvery flag can also be given as %s<NAME> in the environment, or in a YAML file.\n\n", s.usage, EnvPrefix)
@@ -238,7 +261,7 @@ func (s *Set) file(path string) (map[string]string, error) {
 			for i, item := range v {
 				items[i] = fmt.Sprint(item)
 			}
-			out[name] = strings.Join(items, ",")
+			out[name] = strings.Join(items, s.separator(name))
 		case map[string]any, nil:
 			errs = append(errs, fmt.Errorf("%s: %s: not a plain value", path, name))
 		default:
@@ -250,6 +273,16 @@ func (s *Set) file(path string) (map[string]string, error) {
 	}
 	sort.Slice(errs, func(i, j int) bool { return errs[i].Error() < errs[j].Error() })
 	return out, errors.Join(errs...)
+}
+
+// separator is what stands between the items of a list.
+func (s *Set) separator(name string) string {
+	for _, set := range s.settings {
+		if set.name == name && set.repeated {
+			return "\n"
+		}
+	}
+	return ","
 }
 
 func (s *Set) known(name string) bool {

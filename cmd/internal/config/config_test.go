@@ -20,6 +20,7 @@ type values struct {
 	Wait  time.Duration
 	JSON  bool
 	Tools []string
+	Lines []string
 }
 
 func define(v *values) *config.Set {
@@ -30,6 +31,7 @@ func define(v *values) *config.Set {
 	s.Duration(&v.Wait, "wait", time.Second, "a wait")
 	s.Bool(&v.JSON, "json", false, "JSON")
 	s.List(&v.Tools, "tools", "read,ls", "tools")
+	s.Lines(&v.Lines, "line", "a line")
 	return s
 }
 
@@ -111,5 +113,30 @@ func TestGivenAndChecks(t *testing.T) {
 	})
 	if _, err := s.Parse([]string{"--json"}, env(nil), &strings.Builder{}, false); err == nil || err.Error() != "--json needs --name" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestLinesAreKeptApart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("line: [\"a, b\", c]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		want []string
+	}{
+		"flags":       {[]string{"--line", "x=1, 2", "--line=y"}, map[string]string{"LOOPBUS_LINE": "z"}, []string{"x=1, 2", "y"}},
+		"environment": {nil, map[string]string{"LOOPBUS_LINE": " a, b\n\nc\n"}, []string{"a, b", "c"}},
+		"file":        {[]string{"--config", file}, nil, []string{"a, b", "c"}},
+		"none":        {nil, nil, nil},
+	} {
+		var v values
+		if _, err := define(&v).Parse(c.args, env(c.env), &strings.Builder{}, false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if d := cmp.Diff(c.want, v.Lines); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
 	}
 }

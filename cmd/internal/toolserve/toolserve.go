@@ -10,22 +10,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
+	"github.com/loopbus/loopbus/tools/edit"
+	"github.com/loopbus/loopbus/tools/find"
+	"github.com/loopbus/loopbus/tools/grep"
 	"github.com/loopbus/loopbus/tools/ls"
 	"github.com/loopbus/loopbus/tools/read"
 	"github.com/loopbus/loopbus/tools/worker"
 	"github.com/loopbus/loopbus/tools/workspace"
+	"github.com/loopbus/loopbus/tools/write"
 )
 
 // Names lists the built-in tools.
-func Names() []string { return []string{read.Name, ls.Name, bash.Name} }
+func Names() []string {
+	return []string{read.Name, write.Name, edit.Name, grep.Name, find.Name, ls.Name, bash.Name}
+}
 
 // CheckNames returns an error that names what is not a built-in tool.
 func CheckNames(names []string) error {
@@ -40,23 +43,31 @@ func CheckNames(names []string) error {
 // Options configures [Run].
 type Options struct {
 	ID          string   // of the worker
+	Workspace   string   // whose sessions call the tools; empty is none
 	Tools       []string // by name
 	Root        string   // paths outside it are refused
 	Env         []string // further variables that commands may see
+	Bash        Bash     // what commands are confined to
 	Concurrency int      // calls of each tool at once
 	StopTimeout time.Duration
 	Environ     []string
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
+	Announced   func() // called once, when the tools are announced; nil does nothing
 }
 
-// maxDeliveries is the delivery whose failure makes a call a dead letter.
-const maxDeliveries = 10
+// Bash says what commands are confined to; see [bash.Options].
+type Bash struct {
+	Limits  bash.Limits
+	Sandbox bash.Sandbox
+	Network bool
+	Hide    []string
+}
 
 // maxImageBytes keeps an image within what the inbox takes as one command; bigger ones are scaled down.
 const maxImageBytes = 400 << 10
 
-// Run serves the tools until ctx ends and then drains.
+// Run serves the built-in tools that the options name until ctx ends and then drains.
 func Run(ctx context.Context, c *bus.Conn, o Options) error {
 	names := bash.SpillPattern(os.TempDir())
 	ws, err := workspace.Open(workspace.Options{Root: o.Root, Home: o.Root, Files: []string{names}})
@@ -64,20 +75,19 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 		return fmt.Errorf("--root: %w", err)
 	}
 	defer ws.Close()
+	if slices.Contains(o.Tools, bash.Name) {
+		if err := prepareBash(ctx, bashOptions(ws, o)); err != nil {
+			return err
+		}
+	}
+	return Serve(ctx, c, o, build(ws, o))
+}
+
+// Serve serves a set of tools until ctx ends and then drains.
+func Serve(ctx context.Context, c *bus.Conn, o Options, set []tools.Tool) error {
 	w, err := worker.New(worker.Options{
-		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: build(ws, o),
-		Raw: bus.RawMessage, StopTimeout: o.StopTimeout, Logger: o.Logger, Registerer: o.Registerer,
-		Subscriber: func(tool string) (message.Subscriber, error) { return subscriber(c, o, tool) },
-		Middleware: []message.HandlerMiddleware{bus.DeadLetter(c, bus.DeadLetterOptions{
-			MaxDeliveries: maxDeliveries, Logger: o.Logger,
-			SessionOf: func(subject string) string {
-				_, session, _, err := c.Subjects().ParseTool(subject)
-				if err != nil {
-					return ""
-				}
-				return session
-			},
-		})},
+		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: set, Workspace: o.Workspace,
+		Announced: o.Announced, Concurrency: o.Concurrency, StopTimeout: o.StopTimeout, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	if err != nil {
 		return err
@@ -90,21 +100,35 @@ func build(ws *workspace.Workspace, o Options) (set []tools.Tool) {
 		switch name {
 		case read.Name:
 			set = append(set, read.New(read.Options{Workspace: ws, MaxImageBytes: maxImageBytes}))
+		case write.Name:
+			set = append(set, write.New(ws))
+		case edit.Name:
+			set = append(set, edit.New(ws))
+		case grep.Name:
+			set = append(set, grep.New(ws))
+		case find.Name:
+			set = append(set, find.New(ws))
 		case ls.Name:
 			set = append(set, ls.New(ws))
 		case bash.Name:
-			set = append(set, bash.New(bash.Options{Workspace: ws, Environ: o.Environ, Env: o.Env}))
+			set = append(set, bash.New(bashOptions(ws, o)))
 		}
 	}
 	return set
 }
 
-func subscriber(c *bus.Conn, o Options, tool string) (message.Subscriber, error) {
-	return bus.NewSubscriber(c, bus.SubscriberOptions{
-		Stream: schemas.StreamTools, Concurrency: o.Concurrency, CloseTimeout: o.StopTimeout + time.Second,
-		Logger: o.Logger,
-		Consumer: func(string) jetstream.ConsumerConfig {
-			return worker.Consumer(c.Subjects(), tool, 0)
-		},
-	})
+func bashOptions(ws *workspace.Workspace, o Options) bash.Options {
+	return bash.Options{
+		Workspace: ws, Environ: o.Environ, Env: o.Env, Limits: o.Bash.Limits, Sandbox: o.Bash.Sandbox,
+		SandboxNetwork: o.Bash.Network, SandboxHide: o.Bash.Hide,
+	}
+}
+
+// prepareBash refuses to begin without the sandbox that was asked for, and keeps commands from the keys in our environment where
+// there is none.
+func prepareBash(ctx context.Context, o bash.Options) error {
+	if o.Sandbox == "" || o.Sandbox == bash.SandboxNone {
+		bash.HideEnvironment()
+	}
+	return bash.Check(ctx, o)
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// announceTool puts an announcement into the bucket as a worker does.
+func (w *world) announceTool(worker, since string, def schemas.ToolDefinition) {
+	w.t.Helper()
+	data, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: def, Worker: worker, Since: since})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	subject := "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(def.Queue().Name(), worker)
+	if _, err := w.conn.JetStream().Publish(w.t.Context(), subject, data, jetstream.WithMsgTTL(time.Minute)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// leaveCalls makes the consumer of a queue without a worker and puts calls into it.
+func (w *world) leaveCalls(queue schemas.ToolQueue, n int) {
+	w.t.Helper()
+	name := queue.Name()
+	_, err := w.conn.JetStream().CreateOrUpdateConsumer(w.t.Context(), schemas.StreamTools, jetstream.ConsumerConfig{
+		Durable: name, FilterSubject: w.conn.Subjects().Tool(name, "*", "*"), AckPolicy: jetstream.AckExplicitPolicy,
+	})
+	for i := range n {
+		if err == nil {
+			_, err = w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Tool(name, "s1", string(schemas.NewCallKey(uint64(i+1)))), nil)
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) listTools(args ...string) string {
+	w.t.Helper()
+	var out bytes.Buffer
+	if err := listTools(w.t.Context(), append([]string{"--nats", w.url}, args...), func(string) string { return "" }, &out); err != nil {
+		w.t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestToolsAreListed has three workers announce a tool in two versions, and calls wait in a workspace that has none. The
+// world's own worker serves bash.
+func TestToolsAreListed(t *testing.T) {
+	w := newWorld(t)
+	yes := true
+	search := schemas.ToolDefinition{Name: "search", Version: "9", Annotations: &schemas.ToolAnnotations{ReadOnlyHint: &yes}}
+	w.announceTool("w3", "2026-01-02T00:00:00Z", search)
+	w.announceTool("w2", "2026-01-01T00:00:00Z", search)
+	search.Version, search.Effect = "10", schemas.EffectIdempotent
+	w.announceTool("w2", "2026-01-01T00:00:00Z", search)
+	w.leaveCalls(schemas.ToolQueue{Tool: "search", Version: "10"}, 2)
+	w.leaveCalls(schemas.ToolQueue{Tool: "search", Workspace: "host"}, 1)
+	w.leaveCalls(schemas.ToolQueue{Tool: "gone"}, 0)
+	var got []servedTool
+	for line := range strings.Lines(w.listTools("--json")) {
+		var tool servedTool
+		if err := json.Unmarshal([]byte(line), &tool); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if tool.Name != "bash" {
+			got = append(got, tool)
+		}
+	}
+	want := []servedTool{
+		{Name: "search", Workspace: "host", Waiting: 1, Workers: []servedBy{}},
+		{Name: "search", Version: "9", Effect: schemas.EffectReadOnly, Workers: []servedBy{{"w2", "2026-01-01T00:00:00Z"}, {"w3", "2026-01-02T00:00:00Z"}}},
+		{Name: "search", Version: "10", Effect: schemas.EffectIdempotent, Waiting: 2, Workers: []servedBy{{"w2", "2026-01-01T00:00:00Z"}}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("tools (-want +got):\n%s", d)
+	}
+	table := w.listTools()
+	for _, want := range []string{
+		"search  -        host       -           1        0        nobody  -\n",
+		"search  9        -          read_only   0        0        w2      2026-01-01T00:00:00Z\n",
+		"                                                          w3      2026-01-02T00:00:00Z\n",
+		"bash    -        -          unsafe      0        0        w1      20",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is missing in:\n%s", want, table)
+		}
+	}
+}
+
+func TestListToolsSaysWhatIsWrong(t *testing.T) {
+	var out bytes.Buffer
+	err := listTools(t.Context(), []string{"--nats", "nats://127.0.0.1:1", "--prefix", "a b"}, func(string) string { return "" }, &out)
+	if err == nil || !strings.Contains(err.Error(), "--prefix") {
+		t.Errorf("got %v", err)
+	}
+}

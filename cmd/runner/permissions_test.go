@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/providers/keys"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// admin is the user of the tests, who may do everything.
+const admin = "admin"
+
+// guarded is a server that knows its users, with the permissions that docs/operations.md names.
+type guarded struct {
+	t   *testing.T
+	url string // nats://host:port
+}
+
+// newGuarded starts a server with a user for each entry: its roles. Whoever serves models may answer in any's inbox.
+func newGuarded(t *testing.T, roles map[string][]string) *guarded {
+	t.Helper()
+	users := []*server.User{{Username: admin, Password: admin}}
+	var names []string
+	for name := range roles {
+		names = append(names, name)
+	}
+	for name, its := range roles {
+		users = append(users, &server.User{Username: name, Password: name, Permissions: granted(t, name, names, its...)})
+	}
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+		Users: users, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(deadline) {
+		t.Fatal("the server is not ready")
+	}
+	return &guarded{t, s.ClientURL()}
+}
+
+// as is the URL of a user.
+func (g *guarded) as(user string) string {
+	return strings.Replace(g.url, "nats://", "nats://"+user+":"+user+"@", 1)
+}
+
+// conn connects as a user, whose replies come to an inbox of his own.
+func (g *guarded) conn(user string) *bus.Conn {
+	g.t.Helper()
+	c, err := bus.Connect(g.t.Context(), bus.ConnOptions{URL: g.as(user), Name: user, InboxPrefix: inboxPrefix(user)})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(c.Close)
+	return c
+}
+
+// TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one, which
+// may do no more either.
+func TestRunnersKeepToTheirPermissions(t *testing.T) {
+	g := newGuarded(t, map[string][]string{"runner": {roleRunner, roleModels}, "keyless": {roleNoKeys}, "worker": {roleRunner}})
+	w := &world{t: t, url: g.as("worker"), conn: g.conn(admin), root: t.TempDir()}
+	if err := bus.Setup(t.Context(), w.conn, bus.StreamOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	script := write(t, "script.json", `[{"toolCalls":[{"name":"bash","arguments":{"command":"echo said by a tool"}}]},{"text":"said behind the bus"}]`)
+	common := []string{"--model", "bus/scripted", "--http", "127.0.0.1:0", "--log-json"}
+	runners := []*process{
+		start(t, nil, append(common, "--nats", g.as("runner"), "--inbox-prefix", inboxPrefix("runner"), "--id", "serves", "--tools", "bash", "--serve-models", "--script", script)...),
+		start(t, nil, append(common, "--nats", g.as("keyless"), "--inbox-prefix", inboxPrefix("keyless"), "--id", "asks")...),
+	}
+	for _, p := range runners {
+		p.ready()
+	}
+	for _, session := range []string{"s1", "s2", "s3", "s4"} { // some to each
+		w.prompt(session)
+		for _, e := range w.until(session, 1, schemas.EventAgentEnd) {
+			if end, ok := e.Data.(*schemas.AgentEnd); ok && !end.TerminationReason.Normal() {
+				t.Errorf("session %s ends with %s: %s", session, end.TerminationReason, end.ErrorMessage)
+			}
+		}
+	}
+	for _, p := range runners {
+		if strings.Contains(strings.ToLower(p.stderr.String()), "permissions violation") {
+			t.Errorf("a runner tried what it may not:\n%s", p.stderr.String())
+		}
+	}
+}
+
+// TestModelsAndKeysWithTheirPermissions has every role of a model call and of a key as a user of its own.
+func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
+	g := newGuarded(t, map[string][]string{"asker": {roleAsker}, "models": {roleModels}, "keys": {roleKeys}, "keyuser": {roleKeyUser}})
+	ended := make(chan struct{})
+	played, err := scripted.Parse([]byte(`[{"text":"said behind the bus"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := bus.NewModelServer(g.conn("models"), bus.ModelServerOptions{Model: played, StopTimeout: time.Millisecond})
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		defer close(ended)
+		_ = s.Run(ctx)
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	<-s.Ready()
+
+	client := bus.NewModelClient(g.conn("asker"), bus.ModelClientOptions{Silence: deadline})
+	ask := func(ctx context.Context) (last *schemas.AssistantMessage) {
+		text := strings.Repeat("all work and no play ", 60_000) // more than one message carries
+		for e := range client.Stream(ctx, schemas.ModelRequest{Model: schemas.ModelRef{ID: "scripted"},
+			Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: text}}}}}) {
+			last = e.Message
+		}
+		return last
+	}
+	limited, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if m := ask(limited); m.Content.JoinText() != "said behind the bus" {
+		t.Errorf("the model said %q, %s %s", m.Content.JoinText(), m.StopReason, m.ErrorMessage)
+	}
+
+	if _, err := g.conn("keys").NATS().Subscribe("agent.key.*", func(m *nats.Msg) { _ = m.Respond([]byte("a-key")) }); err != nil {
+		t.Fatal(err)
+	}
+	source := bus.NewKeys(g.conn("keyuser"), bus.KeyOptions{Parse: keys.ParseAnswer})
+	eventually(t, "the key service is there", func() bool {
+		key, err := source.Key(limited, "anthropic")
+		return err == nil && key == "a-key"
+	})
+}
+
+// TestWhatRolesMayNot holds for each role what it may and, next to it, what it may not.
+func TestWhatRolesMayNot(t *testing.T) {
+	g := newGuarded(t, map[string][]string{
+		"sender": {roleSender}, "viewer": {roleViewer}, "worker": {roleWorker}, "asker": {roleAsker}, "models": {roleModels},
+		"keys": {roleKeys}, "keyuser": {roleKeyUser}, "runner": {roleRunner}, "keyless": {roleNoKeys},
+		"approver": {roleApprover}, "profiles": {roleProfiles}, "hook": {roleHook},
+	})
+	for _, c := range []struct{ user, may, mayNot string }{
+		{"sender", "pub agent.cmd.s1.prompt", "pub agent.cmd.s2.prompt"}, {"sender", "sub _INBOX_sender.1", "sub agent.live.s1.event"},
+		{"sender", "pub agent.cmd.s1.abort", "pub agent.cmd.s1.tool_result"}, {"sender", "pub agent.cmd.s1.steer", "pub agent.evt.s1"},
+		{"viewer", "sub agent.live.s1.>", "sub agent.live.s2.>"}, {"viewer", "pub $JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s1", "pub $JS.API.DIRECT.GET.AGENT_EVT"},
+		{"viewer", "pub $JS.API.CONSUMER.CREATE.AGENT_UPD.x.agent.live.s1.update", "pub $JS.API.CONSUMER.CREATE.AGENT_UPD.x.agent.live.s2.update"},
+		{"worker", "pub agent.cmd.s1.tool_result", "pub agent.cmd.s1.prompt"}, {"worker", "sub agent.cancel.s1.c1", "sub agent.live.s1.event"},
+		{"worker", "pub $KV.agent_tools.bash.w1", "pub $KV.agent_tools.ls.w1"}, {"worker", "pub agent.live.s1.update", "pub agent.evt.s1"},
+		{"asker", "pub agent.model.request", "sub agent.model.request"}, {"asker", "pub agent.model.call.x", "sub agent.model.call.x"},
+		{"asker", "sub _INBOX_asker.1", "sub _INBOX_models.1"}, {"asker", "pub agent.model.request", "pub agent.key.anthropic"},
+		{"models", "sub agent.model.request models", "sub agent.model.request"}, {"models", "pub _INBOX_asker.1", "sub _INBOX_asker.1"},
+		{"models", "sub agent.model.call.x", "pub agent.cmd.s1.prompt"}, {"models", "sub agent.model.call.x", "sub agent.key.anthropic"},
+		{"keys", "sub agent.key.anthropic", "sub agent.model.call.x"}, {"keys", "sub agent.key.*", "pub agent.cmd.s1.prompt"},
+		{"keyuser", "pub agent.key.anthropic", "sub agent.key.anthropic"}, {"keyuser", "sub _INBOX_keyuser.1", "sub _INBOX_runner.1"},
+		{"runner", "pub agent.evt.s1", "pub $KV.other.x"}, {"runner", "pub agent.key.anthropic", "pub _INBOX_sender.1"},
+		{"keyless", "pub agent.model.request", "sub agent.model.request"}, {"keyless", "pub agent.model.call.x", "sub agent.model.call.x"},
+		{"approver", "pub agent.cmd.s1.approve", "pub agent.cmd.s1.set_profile"}, {"approver", "pub agent.cmd.s1.deny", "pub agent.cmd.s2.deny"},
+		{"profiles", "pub $KV.agent_profiles.x", "pub $KV.agent_tools.x"}, {"hook", "sub agent.hook.beforeToolCall.policy", "sub agent.hook.input"},
+		{"hook", "sub agent.hook.beforeToolCall.policy", "pub agent.cmd.s1.approve"},
+		{"keyless", "sub agent.cancel.*.*", "sub agent.key.anthropic"}, {"keyless", "pub agent.evt.s1", "pub agent.key.anthropic"},
+	} {
+		if err := g.try(c.user, c.may); err != nil {
+			t.Errorf("%s may not %s: %v", c.user, c.may, err)
+		}
+		if err := g.try(c.user, c.mayNot); !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("%s may %s: %v", c.user, c.mayNot, err)
+		}
+	}
+}
+
+// try publishes or subscribes as a user and returns what the server thinks of it.
+func (g *guarded) try(user, what string) error {
+	g.t.Helper()
+	nc, err := nats.Connect(g.as(user), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer nc.Close()
+	verb, rest, _ := strings.Cut(what, " ")
+	subject, queue, _ := strings.Cut(rest, " ")
+	if verb == "pub" {
+		err = nc.Publish(subject, nil)
+	} else {
+		_, err = nc.QueueSubscribeSync(subject, queue)
+	}
+	if err := errors.Join(err, nc.FlushTimeout(deadline)); err != nil {
+		return err
+	}
+	return nc.LastError()
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/mcp"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	shutdownTime  = 3 * time.Second
+
+	// unservedAfter is how long a call waits while nobody announces its tool.
+	unservedAfter = 30 * time.Second
+)
+
+// serveMCP offers the tools on the bus to MCP clients until ctx ends or the one client has gone.
+func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out io.Writer, log *slog.Logger) error {
+	id := callerID(o.id)
+	caller, err := bus.NewCaller(conn, bus.CallerOptions{ID: id})
+	if err != nil {
+		return err
+	}
+	defer caller.Close()
+	gateway := mcp.NewGateway(mcp.GatewayOptions{
+		Version: version(), Call: callOver(caller), Session: func(session string) string { return sessionID(id, session) },
+		Only: o.mcp.only, Scopes: o.mcp.scopes, Logger: log,
+	})
+	toolbox := bus.NewToolbox(conn, log)
+	defer toolbox.Close()
+	follow, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	set := func(defs []schemas.ToolDefinition) { gateway.SetTools(inWorkspace(defs, o.workspace)) }
+	if err := firstTools(ctx, toolbox, set); err != nil {
+		return err
+	}
+	following.Go(func() { toolbox.Follow(follow, set) })
+	following.Go(func() {
+		bus.NewUnserved(conn, bus.UnservedOptions{ID: o.id, After: unservedAfter, Toolbox: toolbox, Logger: log}).Run(follow)
+	})
+	if o.mcp.http != "" {
+		return serveHTTP(ctx, gateway, o.mcp.http, o.mcp.token, log)
+	}
+	return gateway.ServeIO(ctx, io.NopCloser(in), nopCloser{out})
+}
+
+// firstTools makes sure that the first client is not told that there are none.
+func firstTools(ctx context.Context, toolbox *bus.Toolbox, set func([]schemas.ToolDefinition)) error {
+	soon, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	defs, err := toolbox.Definitions(soon)
+	if err == nil {
+		set(defs)
+	}
+	return err
+}
+
+func serveHTTP(ctx context.Context, gateway *mcp.Gateway, addr, token string, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("--mcp-http: %w", err)
+	}
+	server := &http.Server{Handler: gateway.Handler(token), ReadHeaderTimeout: headerTimeout}
+	log.Info("MCP server listening", "url", "http://"+listener.Addr().String())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+	}
+	gateway.Close() // their requests do not end by themselves
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		_ = server.Close()
+	}
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("--mcp-http: %w", err)
+	}
+	return nil
+}
+
+// callOver has calls executed by the workers on the bus.
+func callOver(caller *bus.Caller) mcp.CallFunc {
+	return func(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
+		update func(schemas.ToolResult),
+	) (schemas.ToolResult, bool, error) {
+		response, err := caller.Call(ctx, session, def, args, update)
+		if err != nil {
+			return schemas.ToolResult{}, false, err
+		}
+		return response.Result, response.IsError, nil
+	}
+}
+
+// inWorkspace picks the tools for sessions of a workspace; the empty name stands for the tools of none.
+func inWorkspace(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
+	return slices.DeleteFunc(defs, func(d schemas.ToolDefinition) bool { return d.Workspace != workspace })
+}
+
+// callerID is new with every start: answers to calls of a process before must not be taken for answers to ours.
+func callerID(worker string) string { return "mcp-" + token(worker, time.Now().String()) }
+
+// sessionID is what workers are told of an MCP client: legal, the same for all calls of its session, and no session of a runner.
+// Like the caller it is new with every start, so that none of its calls is taken for one of a process before.
+func sessionID(caller, session string) string { return "mcp-" + token(caller, session) }
+
+func token(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))
+}
+
+// version is that of the module, if it was built with one.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "dev"
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
