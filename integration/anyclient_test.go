@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -38,7 +39,7 @@ func (g gated) open(t *testing.T) {
 	t.Helper()
 	select {
 	case g.gate <- struct{}{}:
-	case <-time.After(deadline):
+	case <-time.After(system.Deadline):
 		t.Fatal("the model was not called")
 	}
 }
@@ -78,9 +79,9 @@ func (l *live) event(name, text string) frame {
 	})
 }
 
-func watchText(t *testing.T, s *system, session string) *live {
+func watchText(t *testing.T, s *system.System, session string) *live {
 	t.Helper()
-	l := &live{textClient: dialText(t, s.server), acks: map[string]string{}}
+	l := &live{textClient: dialText(t, s.URL), acks: map[string]string{}}
 	l.sub("_INBOX.me.*")
 	l.sub("agent.live." + session + ".>")
 	return l
@@ -116,7 +117,7 @@ func TestAnyClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gated{model, make(chan struct{})}
-	s := startSystem(t, startServer(t, false), g)
+	s := system.StartAlone(t, system.Options{Model: g})
 	l := watchText(t, s, "s1")
 
 	l.pub("agent.cmd.s1.prompt", "_INBOX.me.1", "list the files")
@@ -137,16 +138,16 @@ func TestAnyClient(t *testing.T) {
 	l.event("agent_end", `"terminationReason":"abort_signal"`)
 	l.acknowledged("_INBOX.me.4", "_INBOX.me.5")
 
-	log := s.logOf(t, "s1")
+	log := s.LogOf(t, "s1")
 	want := []string{"list the files", "only Go files", "and count them", "again"}
-	if d := cmp.Diff(want, said(log)); d != "" {
+	if d := cmp.Diff(want, system.Said(log)); d != "" {
 		t.Errorf("the model was told (-want +got):\n%s", d)
 	}
-	if got := replied(log); !slices.Equal(got[:3], []string{"I shall look.", "Only a.go.", "That is one."}) {
+	if got := system.Replied(log); !slices.Equal(got[:3], []string{"I shall look.", "Only a.go.", "That is one."}) {
 		t.Errorf("the model said %q", got)
 	}
 	checkLive(t, l, log)
-	s.emptyInbox(t)
+	s.EmptyInbox(t)
 }
 
 // checkLive holds what was seen on the wire against the log: every event once, in order, with its attributes as headers.
@@ -182,7 +183,7 @@ func checkLive(t *testing.T, l *live, log []schemas.Event) {
 
 // Every form a command may have, and the forms of a client that sends twice.
 func TestAnyClientForms(t *testing.T) {
-	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	const attributes = `"specversion":"1.0","id":"c9","source":"/me","type":"dev.loopbus.prompt.v1"`
 	for _, c := range []struct {
 		name    string
@@ -222,8 +223,8 @@ func TestAnyClientForms(t *testing.T) {
 			if got := end.get("ce-correlationid"); c.command != "" && got != c.command {
 				t.Errorf("the run belongs to command %q, want %q", got, c.command)
 			}
-			s.emptyInbox(t)
-			if got := said(s.logOf(t, session)); !slices.Equal(got, []string{"list the files"}) {
+			s.EmptyInbox(t)
+			if got := system.Said(s.LogOf(t, session)); !slices.Equal(got, []string{"list the files"}) {
 				t.Errorf("the model was told %q", got)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/providers/rehearsal"
@@ -20,7 +20,7 @@ import (
 
 // Whatever is no command is refused with the reason, in the log and among the dead letters, and changes nothing.
 func TestBadInputIsRefused(t *testing.T) {
-	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	cloudEvent := func(without string) nats.Header {
 		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"c1"}, "ce-source": {"/me"}, "ce-type": {"dev.loopbus.prompt.v1"}}
 		delete(h, without)
@@ -55,20 +55,20 @@ func TestBadInputIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			session := "bad-" + strings.Map(letters, c.name)
 			msg := &nats.Msg{Subject: "agent.cmd." + session + "." + c.kind, Header: c.header, Data: []byte(c.payload)}
-			ack, err := s.tools.JetStream().PublishMsg(t.Context(), msg)
+			ack, err := s.Client.JetStream().PublishMsg(t.Context(), msg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			log := s.until(t, session, "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
+			log := s.Until(t, session, "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
 			got := log[0].Data.(*schemas.CommandRejected)
 			if got.Code != c.code || got.Reason == "" || got.StreamSeq != ack.Sequence || got.CommandID == "" {
 				t.Errorf("refused with %+v, want code %s and message %d", got, c.code, ack.Sequence)
 			}
-			s.refused(t, session, 1)
-			if reason := s.lastDead(t, session).Header.Get(schemas.HeaderDeadReason); !strings.HasPrefix(reason, c.code+": ") {
+			refused(t, s, session, 1)
+			if reason := lastDead(t, s, session).Header.Get(schemas.HeaderDeadReason); !strings.HasPrefix(reason, c.code+": ") {
 				t.Errorf("dead letter says %q, want code %s", reason, c.code)
 			}
-			s.healthy(t, session)
+			healthy(t, s, session)
 		})
 	}
 }
@@ -82,34 +82,34 @@ func letters(r rune) rune {
 
 // A session that cannot exist has no log to say it in.
 func TestIllegalSessionsAreDeadLetters(t *testing.T) {
-	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	ids := []string{"a$b", "caf\u00e9", strings.Repeat("x", 65), "a=b", "\xff"}
 	for _, id := range ids {
-		s.send(t, id, schemas.CommandPrompt, "hello")
+		s.Send(t, id, schemas.CommandPrompt, "hello")
 	}
-	s.emptyInbox(t)
-	if got := s.messages(t, schemas.StreamDead, "agent.dead.AGENT_CMD._"); got != uint64(len(ids)) {
+	s.EmptyInbox(t)
+	if got := s.Messages(t, schemas.StreamDead, "agent.dead.AGENT_CMD._"); got != uint64(len(ids)) {
 		t.Errorf("%d dead letters, want %d", got, len(ids))
 	}
-	if reason := s.lastDead(t, schemas.NoSession).Header.Get(schemas.HeaderDeadReason); !strings.Contains(reason, "session id") {
+	if reason := lastDead(t, s, schemas.NoSession).Header.Get(schemas.HeaderDeadReason); !strings.Contains(reason, "session id") {
 		t.Errorf("the dead letter says %q", reason)
 	}
-	if got := s.messages(t, schemas.StreamEvents, ""); got != 0 {
+	if got := s.Messages(t, schemas.StreamEvents, ""); got != 0 {
 		t.Errorf("%d events were written", got)
 	}
-	s.healthy(t, "good")
+	healthy(t, s, "good")
 }
 
 // refused waits until the inbox is empty and wants the session to have n refusals in its log and as dead letters, and
 // nothing else.
-func (s *system) refused(t *testing.T, session string, n int) {
+func refused(t *testing.T, s *system.System, session string, n int) {
 	t.Helper()
-	s.emptyInbox(t)
-	log := s.logOf(t, session)
-	if got := len(dataOf[*schemas.CommandRejected](log)); got != n || len(log) != n {
+	s.EmptyInbox(t)
+	log := s.LogOf(t, session)
+	if got := len(system.DataOf[*schemas.CommandRejected](log)); got != n || len(log) != n {
 		t.Errorf("session %s: %d refusals among %d events, want %d and nothing else", session, got, len(log), n)
 	}
-	if got := s.messages(t, schemas.StreamDead, s.tools.Subjects().Dead(schemas.StreamCommands, session)); got != uint64(n) {
+	if got := s.Messages(t, schemas.StreamDead, s.Client.Subjects().Dead(schemas.StreamCommands, session)); got != uint64(n) {
 		t.Errorf("session %s: %d dead letters, want %d", session, got, n)
 	}
 	state := loop.State{Session: session}
@@ -124,35 +124,23 @@ func (s *system) refused(t *testing.T, session string, n int) {
 }
 
 // healthy runs a good prompt in a session without a run so far, and verifies its log.
-func (s *system) healthy(t *testing.T, session string) {
+func healthy(t *testing.T, s *system.System, session string) {
 	t.Helper()
-	log := s.prompted(t, session, "ls", 1)
-	if got := reasons(log); !slices.Equal(got, []schemas.TerminationReason{schemas.EndNoToolCalls}) {
+	log := s.Prompted(t, session, "ls", 1)
+	if got := system.Reasons(log); !slices.Equal(got, []schemas.TerminationReason{schemas.EndNoToolCalls}) {
 		t.Errorf("session %s: the good prompt ended with %v", session, got)
 	}
-	s.emptyInbox(t)
-	s.verify(t, session)
+	s.EmptyInbox(t)
+	s.Verify(t, session)
 }
 
-func (s *system) verify(t *testing.T, session string) eventstore.Report {
+func lastDead(t *testing.T, s *system.System, session string) *nats.Msg {
 	t.Helper()
-	report, err := s.store.Verify(t.Context(), session, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(session)})
+	stream, err := s.Client.JetStream().Stream(t.Context(), schemas.StreamDead)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !report.OK() {
-		t.Errorf("session %s: %v", session, report.Bad)
-	}
-	return report
-}
-
-func (s *system) lastDead(t *testing.T, session string) *nats.Msg {
-	t.Helper()
-	stream, err := s.tools.JetStream().Stream(t.Context(), schemas.StreamDead)
-	if err != nil {
-		t.Fatal(err)
-	}
-	msg, err := stream.GetLastMsgForSubject(t.Context(), s.tools.Subjects().Dead(schemas.StreamCommands, session))
+	msg, err := stream.GetLastMsgForSubject(t.Context(), s.Client.Subjects().Dead(schemas.StreamCommands, session))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,17 +158,17 @@ func (p panicking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Se
 }
 
 func TestPanicOfAProviderEndsTheRun(t *testing.T) {
-	s := startSystem(t, startServer(t, false), panicking{&rehearsal.Model{}})
-	end := dataOf[*schemas.AgentEnd](s.prompted(t, "s1", "panic", 1))[0]
+	s := system.StartAlone(t, system.Options{Model: panicking{&rehearsal.Model{}}})
+	end := system.DataOf[*schemas.AgentEnd](s.Prompted(t, "s1", "panic", 1))[0]
 	if end.TerminationReason != schemas.EndError || !strings.Contains(end.ErrorMessage, "nil map") {
 		t.Errorf("the run ended with %s, %q", end.TerminationReason, end.ErrorMessage)
 	}
-	log := s.prompted(t, "s1", "hello", 2)
-	if got := reasons(log); got[1] != schemas.EndNoToolCalls {
+	log := s.Prompted(t, "s1", "hello", 2)
+	if got := system.Reasons(log); got[1] != schemas.EndNoToolCalls {
 		t.Errorf("the next run ended with %s", got[1])
 	}
-	s.emptyInbox(t)
-	s.verify(t, "s1")
+	s.EmptyInbox(t)
+	s.Verify(t, "s1")
 }
 
 func TestPanicOfAToolIsItsResult(t *testing.T) {
@@ -191,16 +179,16 @@ func TestPanicOfAToolIsItsResult(t *testing.T) {
 		},
 	}
 	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "broken"}, schemas.ToolCall{Name: "echo"}), scripted.Text("done"))
-	s := startSystemWith(t, startServer(t, false), systemOptions{model: model, tools: []tools.Tool{broken}})
-	log := s.prompted(t, "s1", "go", 1)
-	for _, end := range dataOf[*schemas.ToolExecutionEnd](log) {
+	s := system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{broken}})
+	log := s.Prompted(t, "s1", "go", 1)
+	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
 		if text := end.Result.Content.JoinText(); end.IsError != (end.ToolName == "broken") || end.IsError && !strings.Contains(text, "nil map") {
 			t.Errorf("%s: error %v, %q", end.ToolName, end.IsError, text)
 		}
 	}
-	if got := reasons(log); got[0] != schemas.EndNoToolCalls {
+	if got := system.Reasons(log); got[0] != schemas.EndNoToolCalls {
 		t.Errorf("the run ended with %s", got[0])
 	}
-	s.emptyInbox(t)
-	s.verify(t, "s1")
+	s.EmptyInbox(t)
+	s.Verify(t, "s1")
 }

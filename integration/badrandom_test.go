@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -44,22 +45,22 @@ func (n noise) payload() []byte {
 }
 
 // publish sends many messages without waiting for each.
-func (s *system) publish(t *testing.T, subject string, payload []byte) {
+func publish(t *testing.T, s *system.System, subject string, payload []byte) {
 	t.Helper()
-	if _, err := s.tools.JetStream().PublishAsync(subject, payload, jetstream.WithStallWait(deadline)); err != nil {
+	if _, err := s.Client.JetStream().PublishAsync(subject, payload, jetstream.WithStallWait(system.Deadline)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // settled waits until everything published is stored and every command is acknowledged.
-func (s *system) settled(t *testing.T) {
+func settled(t *testing.T, s *system.System) {
 	t.Helper()
 	select {
-	case <-s.tools.JetStream().PublishAsyncComplete():
-	case <-time.After(deadline):
+	case <-s.Client.JetStream().PublishAsyncComplete():
+	case <-time.After(system.Deadline):
 		t.Fatal("not everything was stored")
 	}
-	s.emptyInbox(t)
+	s.EmptyInbox(t)
 }
 
 // strictKinds take no plain text and cannot do without a member: no noise is one of these commands.
@@ -67,30 +68,30 @@ var strictKinds = []string{"set_model", "set_thinking_level", "set_system_prompt
 
 func TestRandomBytesAreRefused(t *testing.T) {
 	const total, sessions = 10_000, 16
-	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	n := newNoise(t)
 	for i := range total {
-		s.publish(t, fmt.Sprintf("agent.cmd.noise%d.%s", i%sessions, strictKinds[n.IntN(len(strictKinds))]), n.payload())
+		publish(t, s, fmt.Sprintf("agent.cmd.noise%d.%s", i%sessions, strictKinds[n.IntN(len(strictKinds))]), n.payload())
 	}
-	s.settled(t)
+	settled(t, s)
 	for i := range sessions {
 		session := fmt.Sprintf("noise%d", i)
-		s.refused(t, session, total/sessions)
-		for _, r := range dataOf[*schemas.CommandRejected](s.logOf(t, session)) {
+		refused(t, s, session, total/sessions)
+		for _, r := range system.DataOf[*schemas.CommandRejected](s.LogOf(t, session)) {
 			if r.Code == "" || r.Reason == "" || r.StreamSeq == 0 {
 				t.Errorf("session %s: refused with %+v", session, r)
 			}
 		}
 	}
-	if got := s.messages(t, schemas.StreamTools, ""); got != 0 {
+	if got := s.Messages(t, schemas.StreamTools, ""); got != 0 {
 		t.Errorf("%d tool calls were made", got)
 	}
-	s.healthy(t, "noise0")
+	healthy(t, s, "noise0")
 }
 
 // Where plain text will do, what reads as text is said, byte for byte and in order, and the rest is refused.
 func TestRandomTextIsSaidOrRefused(t *testing.T) {
-	s := startSystem(t, startServer(t, false), &rehearsal.Model{})
+	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	n := newNoise(t)
 	var want []string
 	refused := 0
@@ -105,15 +106,15 @@ func TestRandomTextIsSaidOrRefused(t *testing.T) {
 		} else {
 			refused++
 		}
-		s.publish(t, "agent.cmd.s1.prompt", payload)
+		publish(t, s, "agent.cmd.s1.prompt", payload)
 	}
-	s.settled(t)
-	log := s.until(t, "s1", "the end of the last run", ends(len(want)))
-	if d := cmp.Diff(want, said(log)); d != "" {
+	settled(t, s)
+	log := s.Until(t, "s1", "the end of the last run", system.Ends(len(want)))
+	if d := cmp.Diff(want, system.Said(log)); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}
-	if got := len(dataOf[*schemas.CommandRejected](s.logOf(t, "s1"))); got != refused {
+	if got := len(system.DataOf[*schemas.CommandRejected](s.LogOf(t, "s1"))); got != refused {
 		t.Errorf("%d refused, want %d", got, refused)
 	}
-	s.verify(t, "s1")
+	s.Verify(t, "s1")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -19,13 +20,13 @@ import (
 // BenchmarkFirstEvent measures from the acknowledgement of a prompt to the arrival of the first event of its new session
 // at a subscriber of the live subject. The floor is one JetStream publish with the delivery of what it published.
 func BenchmarkFirstEvent(b *testing.B) {
-	server := startServer(b, false)
-	s := startSystem(b, server, toolTurns(b, 0))
-	s.run(b, "warm")
+	server := system.StartServer(b, false)
+	s := system.Start(b, server.ClientURL(), system.Options{Model: toolTurns(b, 0)})
+	s.Run(b, "warm")
 	js := connectFloor(b, server)
 	floor := publishAndDeliver(b, js)
 	live := make(chan *nats.Msg, 1024)
-	sub, err := s.tools.NATS().ChanSubscribe("agent.live.*.event", live)
+	sub, err := s.Client.NATS().ChanSubscribe("agent.live.*.event", live)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -34,14 +35,13 @@ func BenchmarkFirstEvent(b *testing.B) {
 	for i := range max(b.N, 20) {
 		least = append(least, floor())
 		session := fmt.Sprintf("first%d", i)
-		done := make(chan struct{}, 1)
-		s.ended.Store(session, done)
-		if _, err := s.tools.JetStream().Publish(b.Context(), s.tools.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
+		done := s.Ended(session)
+		if _, err := s.Client.JetStream().Publish(b.Context(), s.Client.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
 			b.Fatal(err)
 		}
 		start := time.Now()
 		for m := range live { // what is still coming of the run before does not count
-			if m.Subject == s.tools.Subjects().LiveEvent(session) {
+			if m.Subject == s.Client.Subjects().LiveEvent(session) {
 				break
 			}
 		}
@@ -88,8 +88,8 @@ func median(all []time.Duration) time.Duration {
 // BenchmarkReplay reads one session of 200 events out of a stream with ever more of others: the time must follow the
 // session, not the stream.
 func BenchmarkReplay(b *testing.B) {
-	server := startServer(b, false)
-	c := connect(b, server, "replay")
+	server := system.StartServer(b, false)
+	c := system.Connect(b, server.ClientURL(), "replay")
 	if err := bus.Setup(b.Context(), c, bus.StreamOptions{}); err != nil {
 		b.Fatal(err)
 	}
@@ -168,11 +168,11 @@ func TestALogGrowsWithWhatIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startSystem(t, startServer(t, false), model)
+	s := system.StartAlone(t, system.Options{Model: model})
 	start := time.Now()
-	s.run(t, "s1")
+	s.Run(t, "s1")
 	elapsed := time.Since(start)
-	log, updates := s.state(t, schemas.StreamEvents), s.state(t, schemas.StreamUpdates)
+	log, updates := state(t, s, schemas.StreamEvents), state(t, s, schemas.StreamUpdates)
 	if most := characters + around*log.Msgs; log.Bytes > most {
 		t.Errorf("the log of %d events has %d bytes, more than %d", log.Msgs, log.Bytes, most)
 	}
@@ -187,8 +187,8 @@ func TestALogGrowsWithWhatIsSaid(t *testing.T) {
 	}
 }
 
-func (s *system) state(t *testing.T, name string) jetstream.StreamState {
-	stream, err := s.runner.JetStream().Stream(t.Context(), name)
+func state(t *testing.T, s *system.System, name string) jetstream.StreamState {
+	stream, err := s.Conn.JetStream().Stream(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

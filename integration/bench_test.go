@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -43,19 +44,19 @@ func BenchmarkToolTurn(b *testing.B) {
 const rounds = 4
 
 func benchmarkToolTurn(b *testing.B, syncAlways bool, sessions int) {
-	server := startServer(b, syncAlways)
-	s := startSystem(b, server, toolTurns(b, turnsPerRun))
+	server := system.StartServer(b, syncAlways)
+	s := system.Start(b, server.ClientURL(), system.Options{Model: toolTurns(b, turnsPerRun)})
 	f := startFloor(b, server)
-	s.run(b, "warm")
+	s.Run(b, "warm")
 	f.run(b, "warm", turnsPerRun)
 	runs := max(1, b.N/(turnsPerRun*sessions*rounds))
-	before := s.bytes(b)
+	before := logBytes(b, s)
 	var ours, floor time.Duration
 	b.ResetTimer()
 	for round := range rounds {
 		ours += timed(sessions, func(i int) {
 			for r := range runs {
-				s.run(b, fmt.Sprintf("s%d-%d-%d", round, i, r))
+				s.Run(b, fmt.Sprintf("s%d-%d-%d", round, i, r))
 			}
 		})
 		floor += timed(sessions, func(i int) {
@@ -65,7 +66,7 @@ func benchmarkToolTurn(b *testing.B, syncAlways bool, sessions int) {
 	b.StopTimer()
 	turns := float64(rounds * sessions * runs * turnsPerRun)
 	report(b, turns, ours, floor, sessions)
-	b.ReportMetric(float64(s.bytes(b)-before)/turns, "bytes/turn")
+	b.ReportMetric(float64(logBytes(b, s)-before)/turns, "bytes/turn")
 }
 
 func report(b *testing.B, turns float64, ours, floor time.Duration, sessions int) {
@@ -92,8 +93,8 @@ func timed(sessions int, f func(i int)) time.Duration {
 	return time.Since(start)
 }
 
-func (s *system) bytes(tb testing.TB) uint64 {
-	stream, err := s.runner.JetStream().Stream(tb.Context(), schemas.StreamEvents)
+func logBytes(tb testing.TB, s *system.System) uint64 {
+	stream, err := s.Conn.JetStream().Stream(tb.Context(), schemas.StreamEvents)
 	if err != nil {
 		tb.Fatal(err)
 	}

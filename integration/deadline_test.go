@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -14,23 +15,23 @@ import (
 // ended by the runner that is there when its time is up.
 func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
 	const timeout = 2500 * time.Millisecond
-	server := startServer(t, false)
-	o := systemOptions{
-		model:      scripted.New(scripted.Calls("", schemas.ToolCall{Name: "absent"})),
-		limits:     schemas.Limits{RunTimeoutMs: timeout.Milliseconds()},
-		abortGrace: time.Millisecond,
+	server := system.StartServer(t, false)
+	o := system.Options{
+		Model:      scripted.New(scripted.Calls("", schemas.ToolCall{Name: "absent"})),
+		Limits:     schemas.Limits{RunTimeoutMs: timeout.Milliseconds()},
+		AbortGrace: time.Millisecond,
 	}
 	waiting := func(e schemas.Event) bool { return e.Type() == schemas.EventToolExecutionStart }
 	var began time.Time
 	t.Run("first runner", func(t *testing.T) {
-		s := startSystemWith(t, server, o)
-		s.announce(t, "absent")
-		s.send(t, "s1", schemas.CommandPrompt, "go")
-		began = s.until(t, "s1", "the call", waiting)[0].Time
-		s.untilTimer(t, "s1")
+		s := system.Start(t, server.ClientURL(), o)
+		announce(t, s, "absent")
+		s.Send(t, "s1", schemas.CommandPrompt, "go")
+		began = s.Until(t, "s1", "the call", waiting)[0].Time
+		untilTimer(t, s, "s1")
 	})
-	s := startSystemWith(t, server, o)
-	log := s.until(t, "s1", "the end", ends(1))
+	s := system.Start(t, server.ClientURL(), o)
+	log := s.Until(t, "s1", "the end", system.Ends(1))
 	end, ok := log[len(log)-1].Data.(*schemas.AgentEnd)
 	if !ok || end.TerminationReason != schemas.TimeoutRun {
 		t.Errorf("ended with %+v", log[len(log)-1].Data)
@@ -41,7 +42,7 @@ func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
 }
 
 // announce has a tool that nobody serves.
-func (s *system) announce(t *testing.T, tool string) {
+func announce(t *testing.T, s *system.System, tool string) {
 	t.Helper()
 	a := schemas.ToolAnnouncement{ToolDefinition: schemas.ToolDefinition{Name: tool}, Worker: "ghost", Since: "2026-01-01T00:00:00Z"}
 	raw, err := schemas.Marshal(a)
@@ -49,23 +50,23 @@ func (s *system) announce(t *testing.T, tool string) {
 		t.Fatal(err)
 	}
 	subject := "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(tool, "ghost")
-	if _, err := s.tools.JetStream().Publish(t.Context(), subject, raw, jetstream.WithMsgTTL(time.Hour)); err != nil {
+	if _, err := s.Client.JetStream().Publish(t.Context(), subject, raw, jetstream.WithMsgTTL(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.toolbox.Wait(t.Context(), tool); err != nil {
+	if err := s.Toolbox.Wait(t.Context(), tool); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // untilTimer waits until the session's timer is stored: it is set beside the run.
-func (s *system) untilTimer(t *testing.T, session string) {
+func untilTimer(t *testing.T, s *system.System, session string) {
 	t.Helper()
-	stream, err := s.runner.JetStream().Stream(t.Context(), schemas.StreamTimers)
+	stream, err := s.Conn.JetStream().Stream(t.Context(), schemas.StreamTimers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject := s.runner.Subjects().Schedule(session, schemas.TimerRunDeadline)
-	for end := time.Now().Add(deadline); time.Now().Before(end); {
+	subject := s.Conn.Subjects().Schedule(session, schemas.TimerRunDeadline)
+	for end := time.Now().Add(system.Deadline); time.Now().Before(end); {
 		if _, err := stream.GetLastMsgForSubject(t.Context(), subject); err == nil {
 			return
 		}

@@ -34,19 +34,23 @@ var (
 // A package that no rule is for fails the test: a new folder needs a decision.
 var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
-	{"schemas/toolargs", nil, nil},
+	{"schemas/toolargs", []string{"schemas"}, nil},
 	{"loop", []string{"schemas"}, nil},
 	{"loop/driver", []string{"loop", "schemas"}, nil},
 	{"eventstore", []string{"schemas"}, []string{natsClient}},
 	{"eventstore/eventstoretest", []string{"schemas", "eventstore"}, []string{goCmp}},
 	{"bus", []string{"schemas"}, []string{natsClient, natsServer, watermill, prometheus, cloudEvent,
 		"github.com/cloudevents/sdk-go/v2/types", "golang.org/x/sync"}},
-	{"tools", []string{"schemas"}, []string{"golang.org/x/image", "golang.org/x/text"}},
+	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text", "github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix"}},
+	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{"tools/worker", []string{"schemas", "tools"}, []string{natsClient, watermill, prometheus}},
-	{"providers", []string{"schemas"}, nil},
+	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
+		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
+		"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, []string{natsClient, natsServer,
 		watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml", "go.opentelemetry.io/otel", "golang.org/x/sync"}},
-	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, nil},
+	{"docs/examples", []string{"schemas", "tools", "tools/worker"}, []string{natsClient}},
+	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, []string{natsClient, watermill}},
 }
 
 // pureImports is all that the loop may know of the standard library. Of time it uses values that events bring; that it
@@ -97,6 +101,8 @@ func TestRulesSeeWhatIsForbidden(t *testing.T) {
 		{"eventstore", modulePath + "/bus"},
 		{"tools/read", natsClient},
 		{"tools/worker", modulePath + "/bus"},
+		{"tools/mcp", modulePath + "/docs/examples/dice"},
+		{"docs/examples/dice", modulePath + "/bus"},
 		{"providers/scripted", modulePath + "/loop"},
 		{"schemas", modulePath + "/loop"},
 		{"schemas", natsClient + "/jetstream"},

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -35,7 +36,7 @@ var fill = tools.Tool{
 }
 
 // startTalker has a model that streams for a while and shows its tools' progress.
-func startTalker(t *testing.T) *system {
+func startTalker(t *testing.T) *system.System {
 	t.Helper()
 	calls := schemas.ToolCall{Name: "fill", Arguments: json.RawMessage(`{}`)}
 	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 3, ChunkDelay: 5 * time.Millisecond}, scripted.Script{
@@ -48,7 +49,7 @@ func startTalker(t *testing.T) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startSystemWith(t, startServer(t, false), systemOptions{model: model, tools: []tools.Tool{fill}, updateInterval: 10 * time.Millisecond})
+	return system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{fill}, UpdateInterval: 10 * time.Millisecond})
 }
 
 // tap is one subscription to everything live of a session: messages as they arrive.
@@ -60,7 +61,7 @@ func tap(t *testing.T, c *bus.Conn, session string) <-chan *nats.Msg {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
-	if err := c.NATS().FlushTimeout(deadline); err != nil {
+	if err := c.NATS().FlushTimeout(system.Deadline); err != nil {
 		t.Fatal(err)
 	}
 	return messages
@@ -85,8 +86,8 @@ func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
 		}
 		v.events = append(v.events, e)
 		return &e
-	case <-time.After(deadline):
-		t.Fatalf("nothing more came after %v", typesOf(v.events))
+	case <-time.After(system.Deadline):
+		t.Fatalf("nothing more came after %v", system.TypesOf(v.events))
 	}
 	return nil
 }
@@ -95,18 +96,18 @@ func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
 // that come meanwhile do not mix them up.
 func TestUpdatesKeepTheirPlace(t *testing.T) {
 	s := startTalker(t)
-	messages := tap(t, connect(t, s.server, "viewer"), "s1")
-	s.send(t, "s1", schemas.CommandPrompt, "fill it")
+	messages := tap(t, system.Connect(t, s.URL, "viewer"), "s1")
+	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
 	var v seen
 	starts, over := map[uint64]schemas.Event{}, map[string]bool{}
 	steers := 0
-	for end := ends(1); ; {
+	for end := system.Ends(1); ; {
 		before := len(v.updates)
 		e := v.take(t, messages)
 		if e == nil {
 			if len(v.updates)%3 == 0 && steers < 6 {
 				steers++
-				s.send(t, "s1", schemas.CommandSteer, "and more")
+				s.Send(t, "s1", schemas.CommandSteer, "and more")
 			}
 			checkPlace(t, v.updates[before], starts, over)
 			continue
@@ -168,7 +169,7 @@ func checkDeltas(t *testing.T, v seen) {
 			}
 		}
 	}
-	for _, end := range dataOf[*schemas.MessageEnd](v.events) {
+	for _, end := range system.DataOf[*schemas.MessageEnd](v.events) {
 		reply, ok := end.Message.Message.(*schemas.AssistantMessage)
 		text, ok2 := streamed[end.MessageID]
 		if ok && ok2 && text != reply.Content.JoinText() {
@@ -184,15 +185,15 @@ func checkDeltas(t *testing.T, v seen) {
 // what one had seen that was there from the beginning.
 func TestLateViewerMissesNothing(t *testing.T) {
 	s := startTalker(t)
-	messages := tap(t, connect(t, s.server, "early"), "s1")
-	s.send(t, "s1", schemas.CommandPrompt, "fill it")
+	messages := tap(t, system.Connect(t, s.URL, "early"), "s1")
+	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
 	var early seen
 	for len(early.updates) < 2 { // a message is being streamed
 		early.take(t, messages)
 	}
-	viewer := connect(t, s.server, "late")
+	viewer := system.Connect(t, s.URL, "late")
 	updates := make(chan schemas.Update)
-	serve(t, func(ctx context.Context) error {
+	system.Serve(t, func(ctx context.Context) error {
 		for u, err := range bus.WatchUpdates(ctx, viewer, "s1") {
 			if err != nil {
 				return err
@@ -204,8 +205,8 @@ func TestLateViewerMissesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	late := seen{events: s.until(t, "s1", "the end of the run", ends(1))}
-	for end := ends(1); ; {
+	late := seen{events: s.Until(t, "s1", "the end of the run", system.Ends(1))}
+	for end := system.Ends(1); ; {
 		if e := early.take(t, messages); e != nil && end(*e) {
 			break
 		}
@@ -214,11 +215,11 @@ func TestLateViewerMissesNothing(t *testing.T) {
 		select {
 		case u := <-updates:
 			late.updates = append(late.updates, u)
-		case <-time.After(deadline):
+		case <-time.After(system.Deadline):
 			t.Fatalf("saw %d updates of %d", len(late.updates), len(early.updates))
 		}
 	}
-	if d := cmp.Diff(s.logOf(t, "s1"), late.events); d != "" {
+	if d := cmp.Diff(s.LogOf(t, "s1"), late.events); d != "" {
 		t.Errorf("events (-log +seen):\n%s", d)
 	}
 	if d := cmp.Diff(early.events, late.events); d != "" {
@@ -241,12 +242,12 @@ func byEvent(v seen) map[uint64][]schemas.Update {
 // A viewer that broke off goes on with the event after the last it has.
 func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
 	s := startTalker(t)
-	s.send(t, "s1", schemas.CommandPrompt, "fill it")
+	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
 	var log []schemas.Event
-	for over := ends(1); ; {
-		ctx, leave := context.WithTimeout(t.Context(), deadline)
+	for over := system.Ends(1); ; {
+		ctx, leave := context.WithTimeout(t.Context(), system.Deadline)
 		had, last := len(log), false
-		for e, err := range s.store.Follow(ctx, "s1", uint64(len(log)+1)) {
+		for e, err := range s.Store.Follow(ctx, "s1", uint64(len(log)+1)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,13 +256,13 @@ func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
 		}
 		leave()
 		if len(log) == had {
-			t.Fatalf("nothing came after %v", typesOf(log))
+			t.Fatalf("nothing came after %v", system.TypesOf(log))
 		}
 		if last {
 			break
 		}
 	}
-	if d := cmp.Diff(s.logOf(t, "s1"), log); d != "" {
+	if d := cmp.Diff(s.LogOf(t, "s1"), log); d != "" {
 		t.Errorf("events (-log +seen):\n%s", d)
 	}
 }

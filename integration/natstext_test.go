@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
 // textClient speaks the text protocol of NATS over a plain TCP connection: what any language can do, with no library.
@@ -28,9 +28,9 @@ type frame struct {
 	payload string
 }
 
-func dialText(t *testing.T, server *bus.Server) *textClient {
+func dialText(t *testing.T, url string) *textClient {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(server.ClientURL(), "nats://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func (c *textClient) write(format string, args ...any) {
 
 func (c *textClient) line() string {
 	c.t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(system.Deadline)); err != nil {
 		c.t.Fatal(err)
 	}
 	line, err := c.in.ReadString('\n')

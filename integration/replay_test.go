@@ -3,31 +3,18 @@ package integration_test
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
-
-// refold is the state of a session after some events, as a runner saves it.
-func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
-	return func(events iter.Seq[schemas.Event]) ([]byte, error) {
-		state := &loop.State{Session: session}
-		for e := range events {
-			if err := state.Apply(e); err != nil {
-				return nil, err
-			}
-		}
-		return json.Marshal(state)
-	}
-}
 
 // big is a tool whose result is too big for a message of the log.
 var big = tools.Tool{
@@ -49,17 +36,17 @@ func manyThings() *scripted.Model {
 // What a runner has written verifies: it has no gap, matches its schemas, its hashes chain, its big payloads are there,
 // and folding it again gives, byte for byte, the state that the runner saved.
 func TestLogOfARunnerVerifies(t *testing.T) {
-	s := startSystemWith(t, startServer(t, false), systemOptions{model: manyThings(), tools: []tools.Tool{big}, snapshotEvery: 1})
+	s := system.StartAlone(t, system.Options{Model: manyThings(), Tools: []tools.Tool{big}, SnapshotEvery: 1})
 	var log []schemas.Event
 	for i, text := range []string{"look", "look again"} {
-		s.prompted(t, "s1", text, i+1)
-		s.emptyInbox(t)
-		s.send(t, "s1", schemas.CommandAbort, "") // refused: there is no run
-		s.send(t, "s1", schemas.CommandSetThinkingLevel, `{"thinkingLevel":"high"}`)
-		s.send(t, "s1", schemas.CommandPrompt, `{"text":`)
-		s.emptyInbox(t)
-		report := s.verify(t, "s1")
-		log = s.logOf(t, "s1")
+		s.Prompted(t, "s1", text, i+1)
+		s.EmptyInbox(t)
+		s.Send(t, "s1", schemas.CommandAbort, "") // refused: there is no run
+		s.Send(t, "s1", schemas.CommandSetThinkingLevel, `{"thinkingLevel":"high"}`)
+		s.Send(t, "s1", schemas.CommandPrompt, `{"text":`)
+		s.EmptyInbox(t)
+		report := s.Verify(t, "s1")
+		log = s.LogOf(t, "s1")
 		if report.Events != uint64(len(log)) || report.Blobs == 0 {
 			t.Errorf("report %+v of %d events", report, len(log))
 		}
@@ -67,27 +54,27 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 			t.Error("no snapshot was checked")
 		}
 	}
-	if got := replied(log); !slices.Equal(got, []string{"Looking.", "", "Done.", "And again."}) {
+	if got := system.Replied(log); !slices.Equal(got, []string{"Looking.", "", "Done.", "And again."}) {
 		t.Errorf("the model said %q", got)
 	}
 }
 
 // What a runner takes up from a snapshot is what it would take up from the log alone, and it goes on from there.
 func TestSnapshotAndTailAreTheLog(t *testing.T) {
-	server := startServer(t, false)
+	server := system.StartServer(t, false)
 	t.Run("first runner", func(t *testing.T) {
-		s := startSystemWith(t, server, systemOptions{model: manyThings(), tools: []tools.Tool{big}, snapshotEvery: 1})
-		s.prompted(t, "s1", "look", 1)
-		s.emptyInbox(t)
+		s := system.Start(t, server.ClientURL(), system.Options{Model: manyThings(), Tools: []tools.Tool{big}, SnapshotEvery: 1})
+		s.Prompted(t, "s1", "look", 1)
+		s.EmptyInbox(t)
 	})
-	s := startSystemWith(t, server, systemOptions{model: manyThings(), tools: []tools.Tool{big}})
-	s.prompted(t, "s1", "look again", 2)
-	s.emptyInbox(t)
-	if report := s.verify(t, "s1"); report.Snapshot == 0 || report.Snapshot == report.Events {
+	s := system.Start(t, server.ClientURL(), system.Options{Model: manyThings(), Tools: []tools.Tool{big}})
+	s.Prompted(t, "s1", "look again", 2)
+	s.EmptyInbox(t)
+	if report := s.Verify(t, "s1"); report.Snapshot == 0 || report.Snapshot == report.Events {
 		t.Errorf("the snapshot is of event %d of %d, want one before the end", report.Snapshot, report.Events)
 	}
-	whole, tail := loop.State{Session: "s1"}, s.snapshot(t, "s1")
-	for _, e := range s.logOf(t, "s1") {
+	whole, tail := loop.State{Session: "s1"}, snapshot(t, s, "s1")
+	for _, e := range s.LogOf(t, "s1") {
 		for _, state := range []*loop.State{&whole, &tail} {
 			if e.Seq <= state.Seq {
 				continue
@@ -112,9 +99,9 @@ func TestSnapshotAndTailAreTheLog(t *testing.T) {
 }
 
 // snapshot is the newest state that was saved of a session.
-func (s *system) snapshot(t *testing.T, session string) (state loop.State) {
+func snapshot(t *testing.T, s *system.System, session string) (state loop.State) {
 	t.Helper()
-	log, err := s.store.Open(t.Context(), session)
+	log, err := s.Store.Open(t.Context(), session)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,88 @@
+package agents_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func requested(e schemas.Event) bool { return e.Type() == schemas.EventApprovalRequested }
+
+// A profile has calls approved: the session is at rest meanwhile, the first answer counts, and the log says who, and why.
+func TestACallWaitsForApproval(t *testing.T) {
+	r := start(t, nil)
+	r.profile("careful", schemas.Profile{Approval: &schemas.ApprovalPolicy{Tools: []string{"note"}}})
+	for _, c := range []struct {
+		session, kind, other, payload, result string
+	}{
+		{"s1", "approve", "deny", `{"by":"ann","reason":"looks right"}`, `noted {"v":"s1"}`},
+		{"s2", "deny", "approve", `{"by":"bob","reason":"not on a Friday"}`, "not on a Friday"},
+	} {
+		r.follow(c.session, "careful")
+		r.Send(t, c.session, schemas.CommandPrompt, `call note {"v":"`+c.session+`"}`)
+		r.Until(t, c.session, "the request", requested)
+		r.EmptyInbox(t) // at rest
+		if strings.Contains(r.executed(), c.session) {
+			t.Errorf("%s: executed without approval", c.session)
+		}
+		r.Send(t, c.session, schemas.CommandKind(c.kind), c.payload)
+		r.Send(t, c.session, schemas.CommandKind(c.other), `{"by":"late"}`)
+		log := r.Until(t, c.session, "the end of the run", system.Ends(1))
+		if d := cmp.Diff([]string{c.result}, results(log)); d != "" {
+			t.Errorf("%s: results (-want +got):\n%s", c.session, d)
+		}
+		resolved := system.DataOf[*schemas.ApprovalResolved](log)
+		if len(resolved) != 1 || resolved[0].Approved != (c.kind == "approve") || !strings.Contains(c.payload, resolved[0].By) ||
+			!strings.Contains(c.payload, resolved[0].Reason) {
+			t.Errorf("%s: resolved %+v", c.session, resolved)
+		}
+	}
+	if r.executed() != `{"v":"s1"}` {
+		t.Errorf("executed %s", r.executed())
+	}
+}
+
+// A service asks for an approval, and time denies it.
+func TestAServiceAsksForApproval(t *testing.T) {
+	ref := at(schemas.HookBeforeToolCall, "policy")
+	r := start(t, func(h *driver.HostOptions) { h.Defaults.Hooks = []schemas.HookRef{ref} })
+	r.service(ref, func(schemas.HookRequest) *schemas.HookAnswer {
+		return &schemas.HookAnswer{Ask: true, TimeoutMs: 300, Reason: "it writes", By: "rule 7"}
+	})
+	log := r.Prompted(t, "s1", `call note {}`, 1)
+	asked := system.DataOf[*schemas.ApprovalRequested](log)
+	if len(asked) != 1 || asked[0].Reason != "it writes" || asked[0].By != "policy: rule 7" || asked[0].TimeoutMs != 300 {
+		t.Errorf("asked %+v", asked)
+	}
+	if d := cmp.Diff([]string{"Nobody approved the call within 300ms"}, results(log)); d != "" || r.executed() != "" {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+}
+
+// An approval outlives its runner: another one takes the answer.
+func TestAnApprovalSurvivesTheRunner(t *testing.T) {
+	r := start(t, func(h *driver.HostOptions) { h.Defaults.Approval.Tools = []string{"*"} })
+	r.Send(t, "s1", schemas.CommandPrompt, `call note {}`)
+	r.Until(t, "s1", "the request", requested)
+	r.EmptyInbox(t)
+	r.Stop()
+	r.Send(t, "s1", schemas.CommandApprove, ``)
+	other := start2(t, r)
+	log := other.Until(t, "s1", "the end of the run", system.Ends(1))
+	if d := cmp.Diff([]string{`noted {}`}, results(log)); d != "" {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+	other.Verify(t, "s1")
+}
+
+// start2 starts another runner on the rig's server.
+func start2(t *testing.T, r *rig) *system.System {
+	t.Helper()
+	runner := system.StartRunner(t, r.URL, system.RunnerOptions{Model: r.model, Inbox: busInbox("second")})
+	return &system.System{Runner: runner, URL: r.URL, Client: r.Client}
+}

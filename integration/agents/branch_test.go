@@ -1,0 +1,69 @@
+package agents_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A new session begins as a copy of another one, up to an event, and goes its own way.
+func TestASessionIsBranched(t *testing.T) {
+	r := start(t, nil)
+	r.Send(t, "s1", schemas.CommandSetSystemPrompt, `{"systemPrompt":"Be kind."}`)
+	first := r.Prompted(t, "s1", "one", 1)
+	r.Prompted(t, "s1", "two", 2)
+
+	r.Send(t, "s2", schemas.CommandBranch, string(raw(map[string]any{"session": "s1", "seq": len(first)})))
+	log := r.Prompted(t, "s2", "three", 1)
+	branched := system.DataOf[*schemas.SessionBranched](log)
+	if len(branched) != 1 || branched[0].Session != "s1" || branched[0].Seq != uint64(len(first)) || len(branched[0].Messages) != 2 {
+		t.Fatalf("branched %+v", branched)
+	}
+	got := r.model.requests("s2")
+	if len(got) != 1 || len(got[0].Messages) != 3 || got[0].SystemPrompt != "Be kind." {
+		t.Errorf("asked %+v", got)
+	}
+	r.EmptyInbox(t)
+	r.Verify(t, "s2")
+
+	for _, c := range []struct{ session, command, code, reason string }{
+		{"s2", `{"id":"b2","session":"s1","seq":3}`, schemas.RejectState, "the session is a copy of session s1 already"},
+		{"s1", `{"id":"b3","session":"s2"}`, schemas.RejectState, "the session has begun already: branch into a new one"},
+		{"s3", `{"id":"b4","session":"s9"}`, schemas.RejectNotFound, "there is no session s9 to copy"},
+		{"s4", `{"id":"b5","session":"s4"}`, schemas.RejectNotFound, "there is no session s4 to copy"},
+	} {
+		r.Send(t, c.session, schemas.CommandBranch, c.command)
+		log := r.Until(t, c.session, "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
+		if d := log[len(log)-1].Data.(*schemas.CommandRejected); d.Code != c.code || d.Reason != c.reason {
+			t.Errorf("%s: %+v", c.command, d)
+		}
+	}
+}
+
+// A model branches its own session: the copy ends before the reply that asked for it.
+func TestAModelBranchesItsSession(t *testing.T) {
+	r := start(t, nil)
+	r.Prompted(t, "s1", "one", 1)
+	log := r.Prompted(t, "s1", `call session_branch {"session":"fork"}`, 2)
+	if d := cmp.Diff([]string{"Branched into session fork"}, results(log)); d != "" {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+	copied := r.Prompted(t, "fork", "two", 1)
+	said := system.DataOf[*schemas.SessionBranched](copied)[0].Messages
+	if len(said) != 3 || !strings.HasPrefix(said[2].(*schemas.UserMessage).Content.JoinText(), "call session_branch") {
+		t.Errorf("copied %+v", said)
+	}
+	r.Verify(t, "fork")
+}
+
+func TestAModelInterruptsItsRun(t *testing.T) {
+	r := start(t, nil)
+	log := r.Prompted(t, "s1", `call agent_interrupt {}`, 1)
+	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndAbort}, system.Reasons(log)); d != "" || len(r.model.requests("s1")) != 1 {
+		t.Errorf("ends (-want +got):\n%s\nafter %d model calls", d, len(r.model.requests("s1")))
+	}
+}

@@ -1,0 +1,84 @@
+package agents_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A session follows its profile from the next run on, and its own settings come before it.
+func TestSessionsFollowProfiles(t *testing.T) {
+	r := start(t, nil)
+	r.profile("reviewer", schemas.Profile{SystemPrompt: ptr("You review."), Tools: []string{"echo"}, ThinkingLevel: "low",
+		Limits: &schemas.Limits{MaxTurns: 1}})
+	r.follow("s1", "reviewer")
+	log := r.Prompted(t, "s1", `call echo {"v":"x"}`, 1)
+	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "You review." || got[0].ThinkingLevel != "low" ||
+		len(got[0].Tools) != 1 || got[0].Tools[0].Name != "echo" {
+		t.Errorf("asked %+v", got)
+	}
+	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndMaxTurns}, system.Reasons(log)); d != "" {
+		t.Errorf("ends (-want +got):\n%s", d)
+	}
+	if c := system.DataOf[*schemas.AgentStart](log)[0].Config; c.Profile != "reviewer" {
+		t.Errorf("the log says profile %q", c.Profile)
+	}
+	r.Send(t, "s1", schemas.CommandSetSystemPrompt, `{"systemPrompt":"My own."}`)
+	r.Prompted(t, "s1", "hello", 2)
+	if got := r.model.requests("s1"); got[len(got)-1].SystemPrompt != "My own." {
+		t.Errorf("the session's own prompt: %q", got[len(got)-1].SystemPrompt)
+	}
+}
+
+func TestUnknownProfilesAreRefused(t *testing.T) {
+	r := start(t, nil)
+	r.Send(t, "s1", schemas.CommandSetProfile, `{"id":"sp","profile":"nobody"}`)
+	log := r.Until(t, "s1", "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
+	d := system.DataOf[*schemas.CommandRejected](log)[0]
+	if d.Code != schemas.RejectNoProfile || !strings.HasPrefix(d.Reason, "profile nobody: no such profile: the bucket agent_profiles has ") {
+		t.Errorf("refused with %+v", d)
+	}
+}
+
+// A runner whose own profile there is not drives no run without its bounds.
+func TestAMissingProfileEndsTheRun(t *testing.T) {
+	r := start(t, func(h *driver.HostOptions) { h.Profile = "house" })
+	log := r.Prompted(t, "s1", "hello", 1)
+	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndError}, system.Reasons(log)); d != "" || len(r.model.requests("s1")) != 0 {
+		t.Errorf("ends (-want +got):\n%s", d)
+	}
+}
+
+// All sessions of a profile share its budget: at a share of it they are warned, and when it is used up no model is called.
+func TestProfilesHaveABudget(t *testing.T) {
+	r := start(t, nil)
+	r.model.usage = schemas.Usage{Input: 30, Output: 10, TotalTokens: 40, Cost: schemas.Cost{Total: 0.1}}
+	r.profile("team", schemas.Profile{Budget: &schemas.ProfileBudget{MaxTokens: 100, WarnShare: 0.5, Per: schemas.PerDay}})
+	for _, c := range []struct {
+		session string
+		reason  schemas.TerminationReason
+		warned  []*schemas.BudgetWarning
+	}{
+		{"s1", schemas.EndNoToolCalls, nil}, // 40
+		{"s2", schemas.EndNoToolCalls, nil}, // 80
+		{"s3", schemas.EndNoToolCalls, []*schemas.BudgetWarning{{Scope: schemas.BudgetProfile, Tokens: 80, MaxTokens: 100}}}, // 120
+		{"s4", schemas.EndBudget, nil},
+	} {
+		r.follow(c.session, "team")
+		log := r.Prompted(t, c.session, "hello", 1)
+		if d := cmp.Diff([]schemas.TerminationReason{c.reason}, system.Reasons(log)); d != "" {
+			t.Errorf("%s ends (-want +got):\n%s", c.session, d)
+		}
+		if d := cmp.Diff(c.warned, system.DataOf[*schemas.BudgetWarning](log)); d != "" {
+			t.Errorf("%s is warned (-want +got):\n%s", c.session, d)
+		}
+	}
+	if n := len(r.model.requests("s4")); n != 0 {
+		t.Errorf("the model was called %d times without a budget", n)
+	}
+}

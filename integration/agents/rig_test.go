@@ -1,0 +1,220 @@
+package agents_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/providers/rehearsal"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/extension"
+	"github.com/loopbus/loopbus/tools/pipeline"
+)
+
+// recorder is a model that remembers what it was asked.
+type recorder struct {
+	driver.Model
+	usage schemas.Usage // of each reply, where it is not zero
+
+	mu    sync.Mutex
+	asked []schemas.ModelRequest
+}
+
+func (r *recorder) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	r.mu.Lock()
+	r.asked = append(r.asked, req)
+	r.mu.Unlock()
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		for e, err := range r.Model.Stream(ctx, req) {
+			if e.Terminal() && r.usage != (schemas.Usage{}) {
+				e.Message.Usage = r.usage
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// requests are those of a session.
+func (r *recorder) requests(session string) (list []schemas.ModelRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, req := range r.asked {
+		if req.SessionID == session {
+			list = append(list, req)
+		}
+	}
+	return list
+}
+
+// rig is a system with everything a runner has, and the connection that services and people use.
+type rig struct {
+	*system.System
+	t     *testing.T
+	conn  *bus.Conn
+	model *recorder
+
+	mu  sync.Mutex
+	ran []string // arguments the tool "note" was executed with
+}
+
+// start serves the tool note, which remembers its arguments, besides echo. change adapts the host.
+func start(t *testing.T, change func(h *driver.HostOptions)) *rig {
+	t.Helper()
+	server := system.StartServer(t, false)
+	r := &rig{t: t, conn: system.Connect(t, server.ClientURL(), "services"), model: &recorder{Model: &rehearsal.Model{}}}
+	profiles := bus.NewProfiles(r.conn, driver.ErrNoProfile, nil)
+	t.Cleanup(profiles.Close)
+	extensions, err := extension.Tools(r.conn.Send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.System = system.Start(t, server.ClientURL(), system.Options{
+		Model: r.model, Tools: append(extensions, r.note("note", ""), r.note("careful", "notes:write")),
+		Host: func(h *driver.HostOptions) {
+			h.Services, h.Profiles, h.Budgets, h.Pipeline = bus.NewHooks(r.conn), profiles, bus.NewBudgets(r.conn), pipeline.Build
+			h.Policy.Extensions = schemas.ExtensionTools()
+			if change != nil {
+				change(h)
+			}
+		},
+	})
+	return r
+}
+
+// note is a tool that is not safe to repeat, and that asks for a scope where one is named.
+func (r *rig) note(name, scope string) tools.Tool {
+	def := schemas.ToolDefinition{Name: name}
+	if scope != "" {
+		def.Scopes = []string{scope}
+	}
+	return tools.Tool{ToolDefinition: def, Execute: func(_ context.Context, c tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ran = append(r.ran, string(c.Arguments))
+		return schemas.TextResult("noted " + string(c.Arguments)), nil
+	}}
+}
+
+// executed are the arguments that tools were executed with.
+func (r *rig) executed() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.ran, " ")
+}
+
+// service answers at a hook until the test ends. A nil answer is none.
+func (r *rig) service(ref schemas.HookRef, f func(req schemas.HookRequest) *schemas.HookAnswer) {
+	r.t.Helper()
+	sub, err := r.conn.NATS().Subscribe(r.conn.Subjects().Hook(ref), func(m *nats.Msg) {
+		req, err := schemas.ParseHookRequest(m.Data)
+		if err != nil {
+			r.t.Errorf("request at %s: %v", m.Subject, err)
+		}
+		a := f(req)
+		if a == nil {
+			return
+		}
+		data, err := schemas.Marshal(*a)
+		if err != nil {
+			r.t.Error(err)
+		}
+		_ = m.Respond(data)
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	if err := r.conn.NATS().Flush(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// profile puts a named agent into the bucket.
+func (r *rig) profile(name string, p schemas.Profile) {
+	r.t.Helper()
+	kv, err := r.conn.JetStream().KeyValue(r.t.Context(), schemas.BucketProfiles)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	data, err := schemas.Marshal(p)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := kv.Put(r.t.Context(), name, data); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// follow has a session follow a profile, as soon as the runner knows it.
+func (r *rig) follow(session, profile string) {
+	r.t.Helper()
+	for try := 0; ; try++ {
+		r.Send(r.t, session, schemas.CommandSetProfile, `{"profile":"`+profile+`"}`)
+		var rejected *schemas.CommandRejected
+		n := 0
+		r.Until(r.t, session, "set_profile", func(e schemas.Event) bool {
+			switch d := e.Data.(type) {
+			case *schemas.CommandApplied:
+				if d.Kind == schemas.CommandSetProfile {
+					return true
+				}
+			case *schemas.CommandRejected:
+				rejected = d
+				n++
+				return n > try
+			}
+			return false
+		})
+		if n <= try {
+			return
+		}
+		if try > 1000 {
+			r.t.Fatalf("set_profile: %s", rejected.Reason)
+		}
+	}
+}
+
+// results are the texts of the tool results of a log.
+func results(log []schemas.Event) (texts []string) {
+	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
+		texts = append(texts, end.Result.Content.JoinText())
+	}
+	return texts
+}
+
+// decisions are those of one hook.
+func decisions(log []schemas.Event, hook schemas.HookName) (list []*schemas.HookDecision) {
+	for _, d := range system.DataOf[*schemas.HookDecision](log) {
+		if d.Hook == hook {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func userText(text string) schemas.Messages {
+	return schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: text}}, Timestamp: 1}}
+}
+
+func raw(v any) json.RawMessage {
+	data, err := schemas.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func busInbox(id string) bus.InboxOptions { return bus.InboxOptions{RunnerID: id} }

@@ -1,0 +1,248 @@
+//go:build unix
+
+package anylanguage_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/integration/internal/process"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// served is an example at work.
+type served struct {
+	*world
+	tool    string
+	worker  string
+	process *process.Process
+}
+
+// serve starts an example and returns once it has announced its tool, with a time to live.
+func (w *world) serve(tool, path string, args ...string) *served {
+	w.t.Helper()
+	e := &served{world: w, tool: tool, process: w.start(tool, path, args...)}
+	system.Eventually(w.t, "announcement of "+tool, func() bool {
+		select {
+		case <-e.process.Done():
+			w.t.Fatalf("%s ended: %s", tool, e.process.Ended())
+		default:
+		}
+		return len(e.announced()) == 1
+	})
+	entry := e.announced()[0]
+	if ttl := entry.Header.Get(jetstream.MsgTTLHeader); ttl != "30s" {
+		w.t.Errorf("the announcement lives %q", ttl)
+	}
+	var a schemas.ToolAnnouncement
+	if err := json.Unmarshal(entry.Data, &a); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := schemas.ValidateToolAnnouncement(entry.Data); err != nil {
+		w.t.Error(err)
+	}
+	e.worker = a.Worker
+	return e
+}
+
+// announced are the entries of the tool that are not withdrawn, as they are stored.
+func (e *served) announced() (entries []*jetstream.RawStreamMsg) {
+	e.t.Helper()
+	stream, err := e.conn.JetStream().Stream(e.t.Context(), "KV_"+schemas.BucketTools)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	subjects := "$KV." + schemas.BucketTools + "." + e.tool + ".*"
+	for seq := uint64(1); ; {
+		msg, err := stream.GetMsg(e.t.Context(), seq, jetstream.WithGetMsgSubject(subjects))
+		if err != nil {
+			return entries
+		}
+		if len(msg.Data) > 0 {
+			entries = append(entries, msg)
+		}
+		seq = msg.Sequence + 1
+	}
+}
+
+// called has the model call the tool, and holds against expectation what everybody sees of it.
+func (e *served) called(args string, result, update *regexp.Regexp) {
+	e.t.Helper()
+	session := e.session()
+	updates := e.updates(session)
+	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
+	log := e.until(session, 1)
+	end := system.DataOf[*schemas.ToolExecutionEnd](log)
+	if len(end) != 1 || end[0].IsError || end[0].Worker != e.worker || !result.MatchString(end[0].Result.Content.JoinText()) {
+		e.t.Fatalf("%s %s: %s", e.tool, args, describe(end))
+	}
+	if reasons := system.Reasons(log); !slices.Equal(reasons, []schemas.TerminationReason{schemas.EndNoToolCalls}) {
+		e.t.Errorf("the run ended with %v", reasons)
+	}
+	e.settled()
+	if err := e.conn.NATS().Flush(); err != nil { // what was published before the answer has come by now
+		e.t.Fatal(err)
+	}
+	e.checkUpdates(drain(updates), end[0].Call, update)
+}
+
+// checkUpdates holds the tool's updates against the protocol: there is at least one, and their numbers go up from 1.
+func (e *served) checkUpdates(all []*schemas.Update, call schemas.CallKey, want *regexp.Regexp) {
+	e.t.Helper()
+	n := uint64(0)
+	for _, u := range all {
+		data, ok := u.Data.(*schemas.ToolExecutionUpdate)
+		if !ok {
+			continue
+		}
+		n++
+		if u.N != n || schemas.NewCallKey(u.Event) != call || data.Call != call || data.ToolName != e.tool {
+			e.t.Errorf("update %d of call %s: %+v, %+v", n, call, u, data)
+		}
+		if text := data.PartialResult.Content.JoinText(); !want.MatchString(text) {
+			e.t.Errorf("update says %q", text)
+		}
+		if !strings.HasSuffix(u.Source, "/"+e.worker) {
+			e.t.Errorf("update is from %s", u.Source)
+		}
+	}
+	if n == 0 {
+		e.t.Error("no updates")
+	}
+}
+
+// calledTwiceInOneReply has both calls answered.
+func (e *served) calledTwiceInOneReply(args, want string) {
+	e.t.Helper()
+	session := e.session()
+	line := "call " + e.tool + " " + args
+	e.send(session, schemas.CommandPrompt, line+"\n"+line)
+	end := system.DataOf[*schemas.ToolExecutionEnd](e.until(session, 1))
+	if len(end) != 2 || end[0].Call == end[1].Call {
+		e.t.Fatalf("results %s", describe(end))
+	}
+	for _, d := range end {
+		if d.IsError || d.Result.Content.JoinText() != want {
+			e.t.Errorf("result %s", describe(end))
+		}
+	}
+	e.settled()
+}
+
+// refused has the runner refuse arguments by the announced schema.
+func (e *served) refused(args, why string) {
+	e.t.Helper()
+	session := e.session()
+	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
+	end := system.DataOf[*schemas.ToolExecutionEnd](e.until(session, 1))
+	if len(end) != 1 || !end[0].IsError || !strings.Contains(end[0].Result.Content.JoinText(), why) {
+		e.t.Errorf("result %s, want %q", describe(end), why)
+	}
+}
+
+// cancelled asks a call to stop once it is at work.
+func (e *served) cancelled(args string) {
+	e.t.Helper()
+	session := e.session()
+	updates := e.updates(session)
+	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
+	for {
+		u := decode(within(e.t, updates))
+		if data, ok := u.Data.(*schemas.ToolExecutionUpdate); ok {
+			if err := e.conn.NATS().Publish(e.conn.Subjects().Cancel(session, string(data.Call)), nil); err != nil {
+				e.t.Fatal(err)
+			}
+			break
+		}
+	}
+	end := system.DataOf[*schemas.ToolExecutionEnd](e.until(session, 1))
+	if len(end) != 1 || !end[0].IsError || end[0].Worker != e.worker || end[0].Result.Content.JoinText() != "Operation aborted" {
+		e.t.Errorf("result %s", describe(end))
+	}
+	e.settled()
+}
+
+// malformed stores what is no request; the answer says so.
+func (e *served) malformed() {
+	e.t.Helper()
+	subjects := e.conn.Subjects()
+	results, err := e.conn.NATS().SubscribeSync(subjects.Command("bad", schemas.CommandToolResult))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer func() { _ = results.Unsubscribe() }() // fails only on a closed connection
+	if _, err := e.conn.JetStream().Publish(e.t.Context(), subjects.Tool(e.tool, "bad", "c1"), []byte("not JSON")); err != nil {
+		e.t.Fatal(err)
+	}
+	msg, err := results.NextMsg(system.Deadline)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
+	if err != nil {
+		e.t.Fatalf("%v: %s", err, msg.Data)
+	}
+	if r := data.(*schemas.ToolResponse); r.Call != "c1" || !r.IsError || !strings.HasPrefix(r.Result.Content.JoinText(), "The request of this call was malformed") {
+		e.t.Errorf("result %s", msg.Data)
+	}
+	e.settled()
+}
+
+// stopped stops the example, whose announcement is withdrawn.
+func (e *served) stopped() {
+	e.t.Helper()
+	if err := e.process.Terminate(); err != nil {
+		e.t.Fatal(err)
+	}
+	select {
+	case <-e.process.Done():
+	case <-time.After(system.Deadline):
+		e.t.Fatalf("%s does not end", e.tool)
+	}
+	if ended := e.process.Ended(); ended != "exit status 0" {
+		e.t.Errorf("%s ended with %s", e.tool, ended)
+	}
+	if left := e.announced(); len(left) > 0 {
+		e.t.Errorf("announcement is left: %s", left[0].Data)
+	}
+}
+
+// until returns a session's log up to the end of its nth run.
+func (e *served) until(session string, runs int) (log []schemas.Event) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), system.Deadline)
+	defer cancel()
+	ends := system.Ends(runs)
+	for event, err := range e.store.Follow(ctx, session, 1) {
+		if err != nil {
+			e.t.Fatalf("session %s: %v, after %v", session, err, system.TypesOf(log))
+		}
+		if log = append(log, event); ends(event) {
+			return log
+		}
+	}
+	e.t.Fatalf("session %s does not end: %v", session, system.TypesOf(log))
+	return nil
+}
+
+// settled waits until every call is acknowledged.
+func (e *served) settled() {
+	e.t.Helper()
+	system.Eventually(e.t, "every call is acknowledged", func() bool {
+		stream, err := e.conn.JetStream().Stream(e.t.Context(), schemas.StreamTools)
+		return err == nil && stream.CachedInfo().State.Msgs == 0
+	})
+}
+
+func describe(end []*schemas.ToolExecutionEnd) string {
+	raw, err := json.Marshal(end)
+	return fmt.Sprint(string(raw), " ", err)
+}

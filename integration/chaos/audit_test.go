@@ -1,0 +1,215 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/integration/chaos/internal/program"
+	"github.com/loopbus/loopbus/integration/internal/history"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// restBound is how long sessions may take to come to rest once everything is healed: a toolworker that was lost is
+// missed after 30 s, and what failed often is tried again after up to 30 s.
+const restBound = 4 * time.Minute
+
+// orderWait is how long runners have a command wait for an earlier one: their AckWait of 6 s and one more.
+const orderWait = 7 * time.Second
+
+// awaitRest waits until no command and no call is left, and the replicas agree. It returns what is left after restBound.
+func (w *world) awaitRest(ctx context.Context) (left []string) {
+	ctx, cancel := context.WithTimeout(ctx, restBound)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for quiet := 0; quiet < 3; {
+		now := w.left(ctx)
+		if ctx.Err() != nil {
+			return left // the newest that was found out in time
+		}
+		left = now
+		if quiet++; len(left) > 0 {
+			quiet = 0
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return left
+		}
+	}
+	return nil
+}
+
+// left says what keeps the streams from rest.
+func (w *world) left(ctx context.Context) (left []string) {
+	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools, schemas.StreamEvents} {
+		stream, err := w.conn.JetStream().Stream(ctx, name)
+		var info *jetstream.StreamInfo
+		if err == nil {
+			info, err = stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+		}
+		if err != nil {
+			left = append(left, fmt.Sprintf("%s: %v", name, err))
+			continue
+		}
+		if info.Cluster != nil {
+			for _, r := range info.Cluster.Replicas {
+				if !r.Current || r.Lag > 0 {
+					left = append(left, fmt.Sprintf("%s: replica %s lags by %d", name, r.Name, r.Lag))
+				}
+			}
+		}
+		if name == schemas.StreamEvents {
+			continue
+		}
+		for subject, n := range info.State.Subjects {
+			left = append(left, fmt.Sprintf("%s: %d of %s", name, n, subject))
+		}
+	}
+	return left
+}
+
+// readLogs reads and verifies the log of every session. What is wrong with one is a violation.
+func (w *world) readLogs(ctx context.Context) (map[string][]schemas.Event, []history.Violation) {
+	w.t.Helper()
+	logs := map[string][]schemas.Event{}
+	var bad []history.Violation
+	for info, err := range w.store.Sessions(ctx) {
+		w.must(err)
+		report, err := w.store.Verify(ctx, info.Session, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold})
+		w.must(err)
+		if !report.OK() {
+			bad = append(bad, history.Violation{Class: history.Shape, Session: info.Session, Seq: report.Bad.Seq, What: "verify: " + report.Bad.Error()})
+		}
+		for e, err := range w.store.Read(ctx, info.Session, 1) {
+			if err != nil {
+				bad = append(bad, history.Violation{Class: history.Shape, Session: info.Session, What: "read: " + err.Error()})
+				break
+			}
+			logs[info.Session] = append(logs[info.Session], e)
+		}
+	}
+	return logs, bad
+}
+
+func refold(events iter.Seq[schemas.Event]) ([]byte, error) {
+	state := new(loop.State)
+	for e := range events {
+		if err := state.Apply(e); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(state)
+}
+
+// executions counts the lines that tools have written, by key.
+func (w *world) executions() map[string]int {
+	w.t.Helper()
+	counts := map[string]int{}
+	for _, name := range []string{w.countFile(), filepath.Join(w.work, program.CountFile)} {
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		w.must(err)
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			counts[lines.Text()]++
+		}
+		f.Close()
+	}
+	return counts
+}
+
+// counted says what the executions of a call are counted under: a command writes the key that its prompt gave it.
+func counted(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (history.Call, bool) {
+	switch start.ToolName {
+	case toolIdempotent:
+		return history.Call{Key: session + "/" + string(key), Effect: schemas.EffectIdempotent}, true
+	case toolReadOnly:
+		return history.Call{Key: session + "/" + string(key), Effect: schemas.EffectReadOnly}, true
+	}
+	var args struct{ Command string }
+	if json.Unmarshal(start.Args, &args) != nil {
+		return history.Call{}, false
+	}
+	rest, ok := strings.CutPrefix(args.Command, program.LinePrefix)
+	written, _, _ := strings.Cut(rest, " ")
+	return history.Call{Key: written, Effect: schemas.EffectUnsafe}, ok
+}
+
+// audit checks everything.
+func (w *world) audit(ctx context.Context) (history.History, history.Report) {
+	w.t.Helper()
+	logs, bad := w.readLogs(ctx)
+	h := history.History{Logs: logs, Executions: w.executions(), Counted: counted, OrderWait: orderWait}
+	for _, c := range w.clients {
+		h.Commands = append(h.Commands, c.seen()...)
+	}
+	bad = append(bad, w.deadLetters(ctx)...)
+	bad = append(bad, w.crashes()...)
+	report := history.Check(h)
+	report.Violations = append(bad, report.Violations...)
+	return h, report
+}
+
+// deadLetters wants nothing to have been given up.
+func (w *world) deadLetters(ctx context.Context) (bad []history.Violation) {
+	stream, err := w.conn.JetStream().Stream(ctx, schemas.StreamDead)
+	w.must(err)
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+	w.must(err)
+	for subject, n := range info.State.Subjects {
+		bad = append(bad, history.Violation{Class: history.Lost, What: fmt.Sprintf("%d dead letters at %s", n, subject)})
+	}
+	return bad
+}
+
+// crashes finds what no process may print, whatever is done to it.
+func (w *world) crashes() (bad []history.Violation) {
+	files, err := filepath.Glob(filepath.Join(w.logs(), "*.log"))
+	w.must(err)
+	for _, file := range files {
+		f, err := os.Open(file)
+		w.must(err)
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			for _, sign := range []string{"panic:", "fatal error:", "WARNING: DATA RACE", "panic contained", "[PNC]"} {
+				if strings.Contains(lines.Text(), sign) {
+					bad = append(bad, history.Violation{Class: history.Shape, What: filepath.Base(file) + ": " + lines.Text()})
+				}
+			}
+		}
+		f.Close()
+	}
+	return bad
+}
+
+// keep writes the log of a session, one event to a line, where the output of processes is.
+func (w *world) keep(session string, log []schemas.Event) {
+	w.t.Helper()
+	f, err := os.Create(filepath.Join(w.logs(), session+".jsonl"))
+	w.must(err)
+	defer f.Close()
+	for _, e := range log {
+		line, err := json.Marshal(map[string]any{"seq": e.Seq, "type": e.Type(), "time": e.Time, "source": e.Source, "run": e.RunID,
+			"turn": e.TurnID, "cause": e.CausationID, "data": e.Data})
+		w.must(err)
+		fmt.Fprintln(f, string(line))
+	}
+}

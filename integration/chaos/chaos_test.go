@@ -1,0 +1,223 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/integration/chaos/internal/program"
+	"github.com/loopbus/loopbus/integration/internal/history"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// all is the world of the long form.
+var all = size{program.Server: 3, program.Runner: 3, program.Worker: 3, program.Counter: 2, program.Client: 5}
+
+const (
+	sessions   = 50
+	shortRound = 8 * time.Second
+	longRound  = 45 * time.Second
+	// pace is between two commands of a session, on average.
+	pace = 1500 * time.Millisecond
+)
+
+// slowScript has the default model say something for some seconds.
+const slowScript = `{"chunkSize": 8, "chunkDelayMs": 80, "scripts": [{"loop": true, "responses": [
+	{"text": "Nothing much is said here, but it takes its time, so that much can happen meanwhile, and some of it will."}]}]}`
+
+// planOf says how often processes fail. In the short round toolworkers are left alone: a call of one that is lost is
+// missed after 30 s.
+func planOf(length time.Duration) program.Plan {
+	gap := map[program.Role]time.Duration{
+		program.Server: 6 * time.Second, program.Runner: 6 * time.Second, program.Counter: 8 * time.Second, program.Client: 12 * time.Second,
+	}
+	if length > shortRound {
+		gap[program.Worker] = 20 * time.Second
+	}
+	return program.Plan{Length: length, Count: all, Gap: gap}
+}
+
+// TestChaos runs seed after seed for -chaos.duration, each in a world of its own. A failing seed is repeated with
+// -chaos.seed.
+func TestChaos(t *testing.T) {
+	parallel(t)
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64() >> 1
+	}
+	tally := newTally()
+	begun := time.Now()
+	for n := uint64(0); n == 0 || time.Since(begun) < *chaosDuration; n++ {
+		length := shortRound
+		if *chaosDuration > 0 {
+			length = longRound
+		}
+		t.Run(fmt.Sprintf("seed=%d", seed+n), func(t *testing.T) { round(t, seed+n, length, tally) })
+		if t.Failed() {
+			t.Logf("again: go test ./integration/chaos -run TestChaos -chaos.duration %s -chaos.seed %d", *chaosDuration, seed+n)
+			break
+		}
+	}
+	tally.print(os.Stdout, time.Since(begun))
+}
+
+// round is one seed: programs and faults, healing, and the check.
+func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
+	begun := time.Now()
+	w := newWorld(t, all, slowScript)
+	t.Logf("ready after %s", time.Since(begun).Round(time.Millisecond))
+	ctx, pulse := testContext(t), takePulse()
+	defer pulse()
+	faults := program.Faults(seed, planOf(length))
+	chaos, heal := context.WithTimeout(ctx, length)
+	defer heal()
+	bound, cancel := context.WithTimeout(ctx, length+2*deadline)
+	defer cancel()
+	var g errgroup.Group
+	for i := range sessions {
+		c, session := w.clients[i%len(w.clients)], sessionName(i)
+		g.Go(func() error { return c.play(bound, chaos, session, program.Session(seed, session, length, pace)) })
+	}
+	injected, err := w.inject(chaos, faults)
+	w.must(err)
+	w.must(g.Wait())
+	healed := time.Now()
+	t.Logf("healed; faults were %s", describe(faults))
+	left := w.awaitRest(ctx)
+	t.Logf("at rest after %s", time.Since(healed).Round(time.Millisecond))
+	if len(left) == 0 {
+		w.sendLast(bound)
+		left = w.awaitRest(ctx)
+	}
+	t.Logf("the machine stopped for %s at most", pulse())
+	for _, l := range left {
+		t.Errorf("seed %d: not at rest: %s", seed, l)
+	}
+	h, report := w.audit(ctx)
+	tally.add(injected, h, report, time.Since(healed))
+	w.report(seed, h, report.Violations)
+}
+
+// takePulse watches how long this process gets no time. A machine that stops for seconds breaks every timeout there is.
+func takePulse() (stop func() time.Duration) {
+	const beat = 50 * time.Millisecond
+	over, longest := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		tick := time.NewTicker(beat)
+		defer tick.Stop()
+		var most time.Duration
+		for last := time.Now(); ; {
+			select {
+			case <-over:
+				longest <- most
+				return
+			case <-tick.C:
+				most, last = max(most, time.Since(last)-beat), time.Now()
+			}
+		}
+	}()
+	return sync.OnceValue(func() time.Duration {
+		close(over)
+		return (<-longest).Round(time.Millisecond)
+	})
+}
+
+// describe lists faults as they were scheduled.
+func describe(faults []program.Fault) string {
+	var b strings.Builder
+	for _, f := range faults {
+		fmt.Fprintf(&b, "\n%8s for %8s: %s %d %s", f.At.Round(time.Millisecond), f.For.Round(time.Millisecond), f.Target.Role,
+			f.Target.Number+1, f.Kind)
+	}
+	return b.String()
+}
+
+func sessionName(i int) string { return fmt.Sprintf("s%02d", i) }
+
+// inject injects faults until ctx ends, and returns those that there was time for when all are undone.
+func (w *world) inject(ctx context.Context, faults []program.Fault) (injected []program.Fault, err error) {
+	begun := time.Now()
+	var mu sync.Mutex // guards injected
+	var g errgroup.Group
+	for _, f := range faults {
+		pause := time.NewTimer(f.At - time.Since(begun))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			err = g.Wait()
+			return injected, err
+		}
+		g.Go(func() error {
+			done, err := w.suffer(ctx, f)
+			if done {
+				mu.Lock()
+				defer mu.Unlock()
+				injected = append(injected, f)
+			}
+			return err
+		})
+	}
+	<-ctx.Done()
+	err = g.Wait()
+	return injected, err
+}
+
+func (w *world) suffer(ctx context.Context, f program.Fault) (bool, error) {
+	if f.Target.Role != program.Client {
+		return w.slots[f.Target.Role][f.Target.Number].suffer(ctx, f)
+	}
+	over, cancel := context.WithTimeout(ctx, f.For)
+	defer cancel()
+	disturb(over, w.clients[f.Target.Number].links, f.Kind)
+	return true, nil
+}
+
+// sendLast sends every session a prompt that runs to its end: after it nothing may wait.
+func (w *world) sendLast(ctx context.Context) {
+	w.t.Helper()
+	var g errgroup.Group
+	for i := range sessions {
+		c, session := w.clients[i%len(w.clients)], sessionName(i)
+		g.Go(func() error {
+			id := session + "-last"
+			return c.send(ctx, session, program.Step{ID: id, Data: &schemas.Prompt{Input: schemas.Input{Text: "say " + id}}})
+		})
+	}
+	w.must(g.Wait())
+}
+
+// report fails the test with what is wrong, and tells what processes did of their own accord. The logs concerned are
+// kept with the output of the processes (-artifacts).
+func (w *world) report(seed uint64, h history.History, violations []history.Violation) {
+	w.t.Helper()
+	for _, v := range violations {
+		if log := h.Logs[v.Session]; log != nil {
+			w.keep(v.Session, log)
+		}
+	}
+	for _, role := range program.Roles() {
+		for _, s := range w.slots[role] {
+			for _, note := range s.notes {
+				w.t.Log(note)
+			}
+		}
+	}
+	const most = 40
+	for i, v := range violations {
+		if i == most {
+			w.t.Errorf("and %d more", len(violations)-most)
+			break
+		}
+		w.t.Errorf("seed %d: %s", seed, v)
+	}
+}

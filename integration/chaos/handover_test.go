@@ -1,0 +1,227 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/integration/chaos/internal/program"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// stuckScript has the model say next to nothing for longer than any test, so that sessions stay awake.
+func stuckScript() string {
+	return `{"scripts": [{"loop": true, "responses": [{"events": [{"type": "start"}, {"type": "text_start"}` +
+		strings.Repeat(`, {"delayMs": 60000}, {"type": "text_delta", "delta": "."}`, 60) + `, {"type": "done"}],
+	"message": {"content": [{"type": "text", "text": "half"}]}}]}]}`
+}
+
+const (
+	awakeSessions = 30
+	// handoverBound is far more than the ten seconds that are promised: the figures are for reading, on a quiet machine.
+	handoverBound = time.Minute
+	// settled is how long no session changes its runner before the next one is taken away: sharing anew is not what is measured.
+	settled = 3 * time.Second
+	// roundsPerWorld keeps a session from being handed over so often that its command is given up.
+	roundsPerWorld = 5
+)
+
+// leaving is a way for a runner to go.
+type leaving struct {
+	name  string
+	leave func(s *slot) error
+	back  func(s *slot) error
+}
+
+var leavings = []leaving{
+	{"SIGKILL", func(s *slot) error { return s.current(true).Kill() }, (*slot).up},
+	{"SIGTERM", func(s *slot) error { return s.current(true).Terminate() }, func(s *slot) error {
+		<-s.current(true).Done()
+		return s.up()
+	}},
+	{"SIGSTOP", func(s *slot) error { return s.current(false).Freeze() }, func(s *slot) error { return s.current(false).Thaw() }},
+}
+
+// TestHandover takes away the runner that drives the most sessions, again and again, and measures how long each of them waits
+// for its next event.
+func TestHandover(t *testing.T) {
+	parallel(t)
+	waits := map[string][]time.Duration{}
+	for left := *chaosKills; left > 0; left -= roundsPerWorld {
+		t.Run(fmt.Sprintf("%d left", left), func(t *testing.T) { handOver(t, min(left, roundsPerWorld), waits) })
+	}
+	printHandover(os.Stdout, waits)
+}
+
+// handOver loses every kind of runner so often in a world of its own, and adds to waits.
+func handOver(t *testing.T, rounds int, waits map[string][]time.Duration) {
+	w := newWorld(t, size{program.Server: 3, program.Runner: 3, program.Client: 1}, stuckScript())
+	o := w.watchOwners()
+	for i := range awakeSessions {
+		session := sessionName(i)
+		w.must(w.clients[0].send(testContext(t), session, program.Step{ID: "p", Data: &schemas.Prompt{Input: schemas.Input{Text: "go"}}}))
+	}
+	eventually(t, deadline, "all sessions are awake", func() bool { return o.streaming() == awakeSessions })
+	for range rounds {
+		for _, l := range leavings {
+			waits[l.name] = append(waits[l.name], w.lose(o, l)...)
+		}
+	}
+}
+
+// lose takes one runner away and returns how long each of its sessions waited.
+func (w *world) lose(o *owners, l leaving) []time.Duration {
+	w.t.Helper()
+	eventually(w.t, handoverBound, "the sessions are shared", func() bool { return o.calm() > settled })
+	victim, mine := w.busiest(o)
+	since := time.Now()
+	w.must(l.leave(victim))
+	eventually(w.t, handoverBound, fmt.Sprintf("%d sessions go on elsewhere after %s", len(mine), l.name), func() bool {
+		return !slices.ContainsFunc(o.of(victim.name()), func(session string) bool { return slices.Contains(mine, session) })
+	})
+	waits := o.since(mine, since)
+	eventually(w.t, handoverBound, "all sessions are awake again", func() bool { return o.streaming() == awakeSessions })
+	w.must(l.back(victim))
+	eventually(w.t, deadline, "all runners are live again", w.live)
+	return waits
+}
+
+// busiest is the runner that drives the most sessions, and these.
+func (w *world) busiest(o *owners) (victim *slot, mine []string) {
+	for _, s := range w.slots[program.Runner] {
+		if held := o.of(s.name()); len(held) > len(mine) {
+			victim, mine = s, held
+		}
+	}
+	if victim == nil {
+		w.t.Fatal("no runner drives a session")
+	}
+	return victim, mine
+}
+
+// live reports whether the runners that run are members. Others may be for a while.
+func (w *world) live() bool {
+	ctx, cancel := context.WithTimeout(testContext(w.t), deadline)
+	defer cancel()
+	ids := w.members(ctx)
+	return !slices.ContainsFunc(w.slots[program.Runner], func(s *slot) bool { return !slices.Contains(ids, s.name()) })
+}
+
+// owners is who has written the newest event of each session, as viewers see it.
+type owners struct {
+	mu     sync.Mutex
+	newest map[string]seen
+}
+
+// seen is an event as it arrived.
+type seen struct {
+	runner string
+	kind   string
+	at     time.Time // of the first event by this runner
+}
+
+func (w *world) watchOwners() *owners {
+	w.t.Helper()
+	o := &owners{newest: map[string]seen{}}
+	sub, err := w.conn.NATS().Subscribe(w.conn.Subjects().LiveEvent("*"), o.take)
+	w.must(err)
+	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return o
+}
+
+func (o *owners) take(m *nats.Msg) {
+	e := seen{kind: m.Header.Get(schemas.HeaderType), at: time.Now()}
+	e.runner = m.Header.Get(schemas.HeaderSource)
+	e.runner = e.runner[strings.LastIndex(e.runner, "/")+1:]
+	session := m.Header.Get(schemas.HeaderSubject)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if before := o.newest[session]; before.runner == e.runner {
+		e.at = before.at
+	}
+	o.newest[session] = e
+}
+
+// streaming is how many sessions have begun a message.
+func (o *owners) streaming() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.newest {
+		if e.kind == schemas.CloudEventType(string(schemas.EventMessageStart)) {
+			n++
+		}
+	}
+	return n
+}
+
+// of lists the sessions of a runner.
+func (o *owners) of(runner string) (sessions []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for session, e := range o.newest {
+		if e.runner == runner {
+			sessions = append(sessions, session)
+		}
+	}
+	return sessions
+}
+
+// calm is how long ago a session last changed its runner.
+func (o *owners) calm() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var last time.Time
+	for _, e := range o.newest {
+		if e.at.After(last) {
+			last = e.at
+		}
+	}
+	return time.Since(last)
+}
+
+// since returns how long after a moment those sessions went on elsewhere.
+func (o *owners) since(sessions []string, moment time.Time) (waits []time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, session := range sessions {
+		if d := o.newest[session].at.Sub(moment); d > 0 {
+			waits = append(waits, d)
+		}
+	}
+	return waits
+}
+
+func printHandover(w io.Writer, waits map[string][]time.Duration) {
+	fmt.Fprintf(w, "\n| the runner gets | times | sessions | median | p99 | longest |\n|---|---|---|---|---|---|\n")
+	for _, l := range leavings {
+		all := slices.Sorted(slices.Values(waits[l.name]))
+		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s |\n", l.name, *chaosKills, len(all), quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1))
+	}
+}
+
+// quantile is the smallest value that at least that share of the values do not exceed.
+func quantile(sorted []time.Duration, share float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := int(math.Ceil(share*float64(len(sorted)))) - 1
+	return sorted[max(at, 0)].Round(10 * time.Millisecond)
+}
+
+// name is that of the process in the slot, by which the others know it.
+func (s *slot) name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.command(s.generation).Name
+}

@@ -1,0 +1,117 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	chaosDuration = flag.Duration("chaos.duration", 0, "time for random faults, seed after seed; 0 is one short round")
+	chaosSeed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0 is a random one")
+	chaosKills    = flag.Int("chaos.kills", 1, "how often TestHandover kills a runner and stops one")
+)
+
+// The test binary is also the processes that are not commands of the project: NATS servers, and toolworkers that count.
+const (
+	roleVariable   = "LOOPBUS_CHAOS_ROLE"
+	configVariable = "LOOPBUS_CHAOS_CONFIG"
+	binVariable    = "LOOPBUS_CHAOS_BIN"
+	roleServer     = "server"
+	roleCounter    = "counter"
+)
+
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		test(m)
+	case roleServer:
+		play(serveNATS)
+	case roleCounter:
+		play(serveCounting)
+	default:
+		fmt.Fprintf(os.Stderr, "no role %q\n", role)
+		os.Exit(2)
+	}
+}
+
+// test runs the tests, with a directory for the commands of the project that goes afterwards.
+func test(m *testing.M) {
+	dir, err := os.MkdirTemp("", "loopbus-chaos-")
+	if err == nil {
+		err = os.Setenv(binVariable, dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// play runs a role with its configuration until SIGTERM.
+func play[C any](role func(ctx context.Context, c C) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var c C
+	err := json.Unmarshal([]byte(os.Getenv(configVariable)), &c)
+	if err == nil {
+		err = role(ctx, c)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// parallel lets the short forms run side by side. The long ones measure.
+func parallel(t *testing.T) {
+	if *chaosDuration == 0 && *chaosKills == 1 {
+		t.Parallel()
+	}
+}
+
+// deadline is for one step of a test on a busy machine.
+const deadline = 90 * time.Second
+
+// cleanupTime is left before the test binary is ended for being late, so that no process outlives it.
+const cleanupTime = 30 * time.Second
+
+// testContext ends with the test, or in time before everything ends.
+func testContext(t *testing.T) context.Context {
+	end, ok := t.Deadline()
+	if !ok {
+		return t.Context()
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), end.Add(-cleanupTime))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until ok, and fails the test with what was awaited if that takes too long.
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(testContext(t), within)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("never happened within %s: %s", within, what)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/loopbus/loopbus/integration/chaos/internal/program"
+	"github.com/loopbus/loopbus/integration/internal/history"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// tally adds up what rounds did and found.
+type tally struct {
+	rounds, sent, acked, copies, events, calls, executions int
+	faults                                                 map[program.Role]map[program.Kind]int
+	resumed, passed                                        int
+	found                                                  map[history.Class]int
+	slowest                                                time.Duration // from healing to rest
+}
+
+func newTally() *tally {
+	return &tally{faults: map[program.Role]map[program.Kind]int{}, found: map[history.Class]int{}}
+}
+
+func (y *tally) add(faults []program.Fault, h history.History, report history.Report, rest time.Duration) {
+	y.rounds++
+	for _, f := range faults {
+		if y.faults[f.Target.Role] == nil {
+			y.faults[f.Target.Role] = map[program.Kind]int{}
+		}
+		y.faults[f.Target.Role][f.Kind]++
+	}
+	for _, c := range h.Commands {
+		y.sent++
+		y.copies += c.Copies
+		if !c.Acked.IsZero() {
+			y.acked++
+		}
+	}
+	for _, log := range h.Logs {
+		y.events += len(log)
+		for _, e := range log {
+			switch e.Type() {
+			case schemas.EventToolExecutionStart:
+				y.calls++
+			case schemas.EventRunResumed:
+				y.resumed++
+			}
+		}
+	}
+	for _, n := range h.Executions {
+		y.executions += n
+	}
+	for _, v := range report.Violations {
+		y.found[v.Class]++
+	}
+	y.passed += report.Passed
+	y.slowest = max(y.slowest, rest)
+}
+
+// print writes two tables in Markdown.
+func (y *tally) print(w io.Writer, took time.Duration) {
+	fmt.Fprint(w, "\n| fault |")
+	for _, role := range program.Roles() {
+		fmt.Fprintf(w, " %s |", role)
+	}
+	fmt.Fprint(w, "\n|---|---|---|---|---|---|\n")
+	total := 0
+	for _, kind := range program.Kinds() {
+		fmt.Fprintf(w, "| %s |", kind)
+		for _, role := range program.Roles() {
+			n := y.faults[role][kind]
+			total += n
+			fmt.Fprintf(w, " %d |", n)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprint(w, "\n| | |\n|---|---|\n")
+	for _, row := range []struct {
+		what string
+		n    any
+	}{
+		{"seeds", y.rounds}, {"time", took.Round(time.Second)}, {"faults injected", total},
+		{"commands sent", y.sent}, {"copies of them, repetitions included", y.copies}, {"acknowledged", y.acked},
+		{"acknowledged and lost", y.found[history.Lost]}, {"commands or calls doubled", y.found[history.Doubled]},
+		{"in the log and sent by nobody", y.found[history.Foreign]}, {"out of order", y.found[history.Order]},
+		{"passed an earlier one of a lost runner, after waiting for it", y.passed},
+		{"tool calls", y.calls}, {"executions counted", y.executions},
+		{"calls without their one true result", y.found[history.Result]},
+		{"events", y.events}, {"runs resumed elsewhere", y.resumed},
+		{"logs that no run can have", y.found[history.Shape]}, {"sessions stuck", y.found[history.Stuck]},
+		{"slowest rest after healing", y.slowest.Round(100 * time.Millisecond)},
+	} {
+		fmt.Fprintf(w, "| %s | %v |\n", row.what, row.n)
+	}
+}

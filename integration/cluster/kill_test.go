@@ -1,0 +1,56 @@
+//go:build unix
+
+package cluster_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/loopbus/loopbus/integration/internal/cluster"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Whichever server is killed, and be it that which leads a stream, what was acknowledged is there, sessions go on, and
+// what is asked of them meanwhile is acknowledged again without the server that is down.
+func TestKillingALeaderLosesNothing(t *testing.T) {
+	for _, stream := range []string{schemas.StreamEvents, schemas.StreamCommands, schemas.StreamTools} {
+		t.Run(stream, func(t *testing.T) {
+			t.Parallel()
+			c := cluster.Start(t, cluster.Options{})
+			l := startLoad(t, c, 6)
+			stop := make(chan struct{})
+			finish := system.Serve(t, func(context.Context) error { l.speak(t, stop); return nil })
+			l.underWay(t, 5)
+			leader := c.LeaderOf(l.Client, stream)
+			c.Kill(leader)
+			l.underWay(t, 5)
+			close(stop)
+			finish()
+			c.Start(leader)
+			c.WaitReady()
+			l.check(t, c)
+		})
+	}
+}
+
+// All servers killed at once is a loss of everything that was in memory: consumers and who had received what.
+func TestKillingAllServersLosesNothing(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{})
+	l := startLoad(t, c, 6)
+	stop := make(chan struct{})
+	finish := system.Serve(t, func(context.Context) error { l.speak(t, stop); return nil })
+	l.underWay(t, 5)
+	for i := range c.Size() {
+		c.Kill(i)
+	}
+	for i := range c.Size() {
+		c.Start(i)
+	}
+	c.WaitReady()
+	l.underWay(t, 5)
+	close(stop)
+	finish()
+	l.check(t, c)
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/integration/internal/cluster"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// What a runner says, once, when nothing can be stored, and when it can be again.
+const (
+	saysStalled = "cannot renew the runner's entry"
+	saysGoesOn  = "renewed the runner's entry again"
+)
+
+// One server of three stores nothing and says so: to the sender, in the runner's log, and in its readiness. When another
+// is back everything goes on, without the third.
+func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{})
+	r := startRunner(t, c.URL(), "r1")
+	start := r.lines("runner starts")[0]
+	if durability, _ := start["durability"].(string); !strings.Contains(durability, "3 replicas") {
+		t.Errorf("it starts with %v", start)
+	}
+	if warned := r.lines("page cache"); len(warned) > 0 {
+		t.Errorf("it warns of one machine's page cache: %v", warned)
+	}
+	client := newClient(t, c.URL())
+	client.run("s1", "before")
+	c.Kill(0)
+	c.Kill(1)
+	client.cannotSend("s1")
+	if reason := r.untilUnready(); !strings.Contains(reason, "store nothing") {
+		t.Errorf("it is not ready because of %q", reason)
+	}
+	c.Start(1)
+	r.untilReady()
+	client.run("s1", "after")
+	c.Start(0)
+	c.WaitReady()
+	for _, says := range []string{saysStalled, saysGoesOn} {
+		if lines := r.lines(says); len(lines) != 1 {
+			t.Errorf("it says %q %d times", says, len(lines))
+		}
+	}
+	checkEverywhere(t, c, "s1", "before", "after")
+}
+
+// A server cut off from the two others, with a runner and a sender that know only it: they get nowhere and are told so,
+// while the others' runner drives all sessions. Healed, all have the same.
+func TestAServerCutOffMakesNoProgress(t *testing.T) {
+	t.Parallel()
+	const sessions = 12
+	c := cluster.Start(t, cluster.Options{Severable: true})
+	alone, rest := startRunner(t, c.URLOf(0), "alone"), startRunner(t, c.URLOf(1)+","+c.URLOf(2), "rest")
+	client, cutOff := newClient(t, c.URLOf(1)), newClient(t, c.URLOf(0))
+	all := func(text string) {
+		for i := range sessions {
+			client.send(fmt.Sprintf("s%d", i), text)
+		}
+		for i := range sessions {
+			client.awaitReply(fmt.Sprintf("s%d", i), text)
+		}
+	}
+	all("before")
+	c.Isolate(0)
+	cutOff.cannotSend("s0")
+	all("meanwhile")
+	if reason := alone.untilUnready(); !strings.Contains(reason, "store nothing") {
+		t.Errorf("the one alone is not ready because of %q", reason)
+	}
+	if ready, reason := rest.ready(); !ready {
+		t.Errorf("the other is not ready because of %q", reason)
+	}
+	c.Heal(0)
+	alone.untilReady()
+	all("after")
+	// Joining in again may cost the others their leaders, and it its place among the runners once more.
+	var stalled, goesOn int
+	system.Eventually(t, "it says as often that it goes on as that it does not", func() bool {
+		stalled, goesOn = len(alone.lines(saysStalled)), len(alone.lines(saysGoesOn))
+		return goesOn == stalled
+	})
+	if stalled < 1 || stalled > 3 {
+		t.Errorf("it says %d times that nothing is stored, %d times that it is again", stalled, goesOn)
+	}
+	for i := range sessions {
+		checkEverywhere(t, c, fmt.Sprintf("s%d", i), "before", "meanwhile", "after")
+	}
+}
+
+// client sends prompts and follows logs.
+type client struct {
+	t     *testing.T
+	conn  *bus.Conn
+	store *eventstore.Store
+}
+
+func newClient(t *testing.T, url string) client {
+	t.Helper()
+	return client{t, system.Connect(t, url, "client"), storeOn(t, url)}
+}
+
+// publish has as long as a careful sender would wait.
+func (c client) publish(session, text string) error {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+	defer cancel()
+	subject := c.conn.Subjects().Command(session, schemas.CommandPrompt)
+	_, err := c.conn.JetStream().Publish(ctx, subject, []byte(text))
+	return err
+}
+
+// send sends until it is acknowledged: a cluster that has lost a server needs a moment.
+func (c client) send(session, text string) {
+	c.t.Helper()
+	system.Eventually(c.t, session+" is told", func() bool { return c.publish(session, text) == nil })
+}
+
+// cannotSend wants the sender to be told that nothing was stored, every time.
+func (c client) cannotSend(session string) {
+	c.t.Helper()
+	for range 3 {
+		if err := c.publish(session, "lost"); !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, context.DeadlineExceeded) {
+			c.t.Errorf("the sender is told %v", err)
+		}
+	}
+}
+
+func (c client) run(session, text string) {
+	c.t.Helper()
+	c.send(session, text)
+	c.awaitReply(session, text)
+}
+
+// awaitReply follows the session to the end of the run that a text has begun.
+func (c client) awaitReply(session, text string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), system.Deadline)
+	defer cancel()
+	var log []schemas.Event
+	for e, err := range c.store.Follow(ctx, session, 1) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if log = append(log, e); e.Type() == schemas.EventAgentEnd && slices.Contains(system.Said(log), text) {
+			return
+		}
+	}
+	c.t.Fatalf("session %s: no reply to %q in %v", session, text, system.TypesOf(log))
+}
+
+// checkEverywhere wants every server to have the same log, in order, with each text said at least once: what was sent
+// again because its acknowledgement was lost may have been stored twice.
+func checkEverywhere(t *testing.T, c *cluster.Cluster, session string, texts ...string) {
+	t.Helper()
+	var logs [][]schemas.Event
+	for i := range c.Size() {
+		store := storeOn(t, c.URLOf(i))
+		system.Verify(t, store, session)
+		log := system.LogOf(t, store, session)
+		said := slices.Compact(system.Said(log))
+		said = slices.DeleteFunc(said, func(text string) bool { return text == "lost" })
+		if !slices.Equal(said, texts) {
+			t.Errorf("server %d: session %s was told %q, want %q", i, session, said, texts)
+		}
+		logs = append(logs, log)
+		if len(log) != len(logs[0]) {
+			t.Errorf("session %s has %d events on server %d, and %d on server 0", session, len(log), i, len(logs[0]))
+		}
+	}
+}

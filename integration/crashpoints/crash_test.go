@@ -1,0 +1,166 @@
+package crashpoints_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// crashCase is a scenario with what goes wrong in it.
+type crashCase struct {
+	scenario *scenario
+	faults   []fault
+}
+
+func (c crashCase) name() string {
+	parts := []any{c.scenario.name + "/"}
+	for _, f := range c.faults {
+		parts = append(parts, f)
+	}
+	return name(parts...)
+}
+
+// TestEveryCrashPoint tries one fault per run.
+func TestEveryCrashPoint(t *testing.T) {
+	t.Parallel()
+	base := undisturbed(t, scenarios...)
+	cases := everyFault(base, scenarios...)
+	t.Logf("%d faults at the points of %d scenarios", len(cases), len(scenarios))
+	if !*all {
+		cases = draw(random(t), cases, *sample)
+	}
+	tryAll(t, laneOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
+		wrongs := tr.compare(base[c.scenario].outcome, got)
+		if f := c.faults[0]; f.at.kind == pointAppend && (f.mode == cutBefore || f.mode == cutAfter) {
+			wrongs = append(wrongs, interruptions(got.log)...)
+		}
+		return wrongs
+	})
+}
+
+// TestTwoCrashesInARow crashes the runner that has taken over, too.
+func TestTwoCrashesInARow(t *testing.T) {
+	t.Parallel()
+	base := undisturbed(t, scenarios...)
+	r := random(t)
+	var cases []crashCase
+	for range *pairs {
+		s := scenarios[r.IntN(len(scenarios))]
+		first, second := anyFault(r, base[s].points), anyFault(r, base[s].points)
+		first.mode, second.mode = killBefore, killBefore
+		second.at.n = 1 + r.IntN(second.at.n) // counted from the takeover: far ones are seldom reached
+		cases = append(cases, crashCase{s, []fault{first, second}})
+	}
+	tryAll(t, laneOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
+		return tr.compare(base[c.scenario].outcome, got)
+	})
+}
+
+// baseline is what a scenario comes to undisturbed.
+type baseline struct {
+	outcome outcome
+	points  []point
+}
+
+// undisturbed runs each scenario once without a fault.
+func undisturbed(t *testing.T, scenarios ...*scenario) map[*scenario]baseline {
+	l := newLane(t, laneOptions{})
+	base := make(map[*scenario]baseline)
+	for _, s := range scenarios {
+		tr, o := l.play(t, s)
+		if t.Failed() {
+			t.Fatalf("%s goes wrong by itself", s.name)
+		}
+		base[s] = baseline{o, tr.points}
+	}
+	return base
+}
+
+// everyFault is one case for each fault at each point.
+func everyFault(base map[*scenario]baseline, scenarios ...*scenario) (cases []crashCase) {
+	for _, s := range scenarios {
+		for _, p := range base[s].points {
+			for _, f := range faultsAt(p) {
+				cases = append(cases, crashCase{s, []fault{f}})
+			}
+		}
+	}
+	return cases
+}
+
+// maxTries is how often a case is tried when the machine stalls.
+const maxTries = 5
+
+// A judge says what is wrong with what came of a case.
+type judge func(c crashCase, tr *trial, got outcome) []string
+
+// tryAll runs the cases on several lanes. A lane in which something went wrong is not used any more.
+func tryAll(parent *testing.T, o laneOptions, cases []crashCase, judge judge) {
+	queue := make(chan crashCase)
+	var running sync.WaitGroup
+	for range min(*lanes, len(cases)) {
+		running.Go(func() {
+			var l *lane
+			for c := range queue {
+				ok := parent.Run(c.name(), func(t *testing.T) {
+					if l == nil {
+						l = newLane(parent, o)
+					}
+					l.try(t, c, judge)
+				})
+				if !ok {
+					l = nil
+				}
+			}
+		})
+	}
+	for _, c := range cases {
+		queue <- c
+	}
+	close(queue)
+	running.Wait()
+}
+
+// try runs a case. If the machine stalled meanwhile, what is wrong with its outcome counts only if it is wrong every time.
+func (l *lane) try(t *testing.T, c crashCase, judge judge) {
+	for n := 1; ; n++ {
+		watch := watchStall()
+		tr, got := l.play(t, c.scenario, c.faults...)
+		lost := watch.end()
+		wrongs := judge(c, tr, got)
+		if len(wrongs) > 0 && lost > maxStall && n < maxTries {
+			t.Logf("trying again: the machine stalled for %s", lost)
+			continue
+		}
+		for _, wrong := range wrongs {
+			t.Error(wrong)
+		}
+		if len(wrongs) > 0 {
+			t.Logf("the machine stalled for %s; the log of %s:%s", lost, tr.session, tr.describe(t))
+		}
+		return
+	}
+}
+
+// random is seeded with -crashpoints.seed.
+func random(t *testing.T) *rand.Rand {
+	n := *seed
+	if n == 0 {
+		n = time.Now().UnixNano()
+	}
+	t.Logf("-crashpoints.seed %d", n)
+	return rand.New(rand.NewPCG(uint64(n), 0))
+}
+
+// draw returns n of the cases, in an order of its own.
+func draw(r *rand.Rand, cases []crashCase, n int) []crashCase {
+	r.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	return cases[:min(n, len(cases))]
+}
+
+func anyFault(r *rand.Rand, points []point) fault {
+	at := points[r.IntN(len(points))]
+	faults := faultsAt(at)
+	return faults[r.IntN(len(faults))]
+}

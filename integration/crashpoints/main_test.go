@@ -1,0 +1,28 @@
+package crashpoints_test
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	all    = flag.Bool("crashpoints.all", false, "try every fault at every point, not a sample")
+	sample = flag.Int("crashpoints.sample", 150, "how many faults to try without -crashpoints.all")
+	pairs  = flag.Int("crashpoints.pairs", 20, "how many pairs of faults to try")
+	lanes  = flag.Int("crashpoints.lanes", 8, "how many systems to run at once")
+	seed   = flag.Int64("crashpoints.seed", 0, "seed of the samples; 0 takes one of the clock")
+)
+
+// deadline is how long a test waits for something that has to happen.
+const deadline = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// An object store's Put in nats.go 1.55 forgets this goroutine if it has not been scheduled by the time Put returns.
+		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
+		// nats-server leaves this one behind for a while when it is shut down before a stream has reached its source.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"))
+}

@@ -1,0 +1,145 @@
+package crashpoints_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// outcome is what a trial comes to, without what may differ when a run is taken over: sequences, and the ids made of
+// them; times; run_resumed and replies that were broken off, which are no part of the transcript; and of an aborted reply
+// how much of it had been said.
+type outcome struct {
+	Transcript []string
+	Commands   map[string]string // what became of each, by its id
+	Ends       []string
+	Executed   map[string]int // by the model's id of the call
+	Asked      map[place]int  // model calls
+
+	log []schemas.Event // from which it was made
+}
+
+// place is which reply a model is asked for: that after so many, at which attempt.
+type place struct{ Replies, Attempt int }
+
+func (tr *trial) outcome(log []schemas.Event) outcome {
+	o := outcome{Commands: map[string]string{}, log: log}
+	state := fold(log)
+	for _, e := range state.Messages {
+		o.Transcript = append(o.Transcript, line(e.Message.Message))
+	}
+	for _, e := range log {
+		o.note(e)
+	}
+	o.Executed = tr.executions()
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	o.Asked = maps.Clone(tr.asked)
+	return o
+}
+
+// note adds what an event says of commands and runs.
+func (o *outcome) note(e schemas.Event) {
+	become := func(id, what string) { o.Commands[id] = strings.TrimPrefix(o.Commands[id]+", "+what, ", ") }
+	switch d := e.Data.(type) {
+	case *schemas.CommandAccepted:
+		become(d.CommandID, fmt.Sprintf("%s accepted %s", d.Kind, d.Queue))
+	case *schemas.CommandApplied:
+		become(d.CommandID, fmt.Sprintf("applied as %d messages", len(d.MessageIDs)))
+	case *schemas.CommandRejected:
+		become(d.CommandID, "rejected as "+d.Code)
+	case *schemas.CommandSuperseded:
+		become(d.CommandID, "superseded by "+d.By)
+	case *schemas.CommandWithdrawn:
+		become(d.CommandID, "withdrawn by "+d.By)
+	case *schemas.AgentEnd:
+		o.Ends = append(o.Ends, fmt.Sprintf("%s after %d turns with %d messages", d.TerminationReason, d.Turns, len(d.Messages)))
+	}
+}
+
+// line is a message as people compare it.
+func line(m schemas.Message) string {
+	switch m := m.(type) {
+	case *schemas.UserMessage:
+		return "user: " + m.Content.JoinText()
+	case *schemas.AssistantMessage:
+		if m.StopReason == schemas.StopAborted {
+			return "assistant, aborted"
+		}
+		return fmt.Sprintf("assistant, %s: %s %s%s", m.StopReason, m.Content.JoinText(), m.ErrorMessage, callsOf(m))
+	case *schemas.ToolResultMessage:
+		return fmt.Sprintf("result of %s %s, error %t: %s", m.ToolName, m.ToolCallID, m.IsError, m.Content.JoinText())
+	}
+	return string(m.MessageRole())
+}
+
+func callsOf(m *schemas.AssistantMessage) (list string) {
+	for _, call := range m.Content.ToolCalls() {
+		list += fmt.Sprintf("[%s %s %s]", call.Name, call.ID, call.Arguments)
+	}
+	return list
+}
+
+// fold panics where a log does not fold: it has been verified before.
+func fold(log []schemas.Event) *loop.State {
+	state := new(loop.State)
+	for _, e := range log {
+		if err := state.Apply(e); err != nil {
+			panic(err)
+		}
+	}
+	return state
+}
+
+// withID is the payload of a command with the id of its sender.
+func withID(id string, data schemas.CommandData) ([]byte, error) {
+	raw, err := schemas.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, err
+	}
+	if object["id"], err = json.Marshal(id); err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
+}
+
+// log is what is stored of the session.
+func (tr *trial) log(t *testing.T) (log []schemas.Event) {
+	t.Helper()
+	for e, err := range tr.store.Read(t.Context(), tr.session, 1) {
+		if err != nil {
+			t.Fatalf("read the log of %s: %v", tr.session, err)
+		}
+		log = append(log, e)
+	}
+	return log
+}
+
+// describe is the log for people.
+func (tr *trial) describe(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, e := range tr.log(t) {
+		fmt.Fprintf(&b, "\n%4d %-22s %s", e.Seq, e.Source[strings.LastIndexByte(e.Source, '/')+1:], e.Type())
+		switch d := e.Data.(type) {
+		case *schemas.CommandAccepted:
+			fmt.Fprintf(&b, " %s", d.CommandID)
+		case *schemas.CommandApplied:
+			fmt.Fprintf(&b, " %s", d.CommandID)
+		case *schemas.MessageEnd:
+			fmt.Fprintf(&b, " %s", line(d.Message.Message))
+		case *schemas.RunResumed:
+			fmt.Fprintf(&b, " from %d %s", d.From, d.Reason)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,140 @@
+package crashpoints_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/integration/internal/wire"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A pointKind is what happens at a point.
+type pointKind string
+
+const (
+	pointAppend   pointKind = "append"
+	pointDispatch pointKind = "dispatch"
+	pointAck      pointKind = "ack"
+	pointCancel   pointKind = "cancel"
+	pointTimer    pointKind = "timer"  // set or taken back
+	pointModel    pointKind = "model"  // the call, and everything it says
+	pointTool     pointKind = "tool"   // a worker begins a call
+	pointResult   pointKind = "result" // it answers
+	pointSettle   pointKind = "settle" // it acknowledges
+)
+
+// point is the nth of its kind that a process passes, from 1.
+type point struct {
+	kind  pointKind
+	n     int
+	label string // for people
+}
+
+func (p point) String() string {
+	if p.label == "" {
+		return fmt.Sprintf("%s-%d", p.kind, p.n)
+	}
+	return fmt.Sprintf("%s-%d-%s", p.kind, p.n, p.label)
+}
+
+// A mode is what a fault does.
+type mode string
+
+const (
+	killBefore mode = "killed before"
+	killAfter  mode = "killed after"
+	cutBefore  mode = "cut before"
+	cutAfter   mode = "cut after"
+	frozen     mode = "frozen"
+)
+
+// fault is one thing that goes wrong. The zero value is none.
+type fault struct {
+	at   point
+	mode mode
+}
+
+func (f fault) String() string { return fmt.Sprintf("%s %s", f.at, f.mode) }
+
+func (f fault) after() bool { return f.mode == killAfter || f.mode == cutAfter }
+
+// verdict is what a gateway does when the moment has come.
+func (f fault) verdict() wire.Verdict {
+	switch f.mode {
+	case killBefore, killAfter:
+		return wire.Kill
+	case cutBefore, cutAfter:
+		return wire.Cut
+	case frozen:
+		return wire.Freeze
+	}
+	return wire.Pass
+}
+
+// faultsAt are the faults worth trying at a point. What needs no message can only be stopped; an acknowledgement that is
+// lost with the connection is the same as one that was never sent.
+func faultsAt(p point) (faults []fault) {
+	modes := []mode{killBefore, killAfter}
+	switch p.kind {
+	case pointAppend, pointDispatch, pointResult:
+		modes = append(modes, cutBefore, cutAfter, frozen)
+	case pointAck, pointSettle:
+		modes = append(modes, cutBefore, frozen)
+	case pointModel, pointTool:
+		modes = []mode{killBefore, frozen}
+	}
+	for _, m := range modes {
+		faults = append(faults, fault{p, m})
+	}
+	return faults
+}
+
+// subjects is the grammar of all subjects here.
+var subjects schemas.Subjects
+
+// pointOf says what a message sent by a runner or a worker is in the session's life. delivered tells what was delivered
+// with a reply subject.
+func pointOf(m *wire.Message, session string, delivered func(reply string) (delivery, bool)) (point, bool) {
+	if d, ok := delivered(m.Subject); ok {
+		if d.session != session || len(m.Data) > 0 && string(m.Data) != "+ACK" { // no word of progress, nor of failure
+			return point{}, false
+		}
+		if d.call != "" {
+			return point{kind: pointSettle, label: d.call}, true
+		}
+		return point{kind: pointAck, label: string(d.command.Data.CommandKind())}, true
+	}
+	if s, err := subjects.ParseEvent(m.Subject); err == nil {
+		return point{kind: pointAppend, label: eventType(m)}, s == session
+	}
+	if queue, s, _, err := subjects.ParseTool(m.Subject); err == nil {
+		return point{kind: pointDispatch, label: queue.Tool}, s == session
+	}
+	if s, _, err := subjects.ParseCancel(m.Subject); err == nil {
+		return point{kind: pointCancel}, s == session
+	}
+	if s, kind, err := subjects.ParseCommand(m.Subject); err == nil {
+		return point{kind: pointResult}, s == session && kind == schemas.CommandToolResult
+	}
+	timers := subjects.Schedule(session, "")
+	if name, ok := strings.CutPrefix(m.Subject, timers); ok {
+		return point{kind: pointTimer, label: name}, true
+	}
+	if strings.HasSuffix(m.Subject, ".STREAM.PURGE."+schemas.StreamTimers) {
+		return point{kind: pointTimer, label: "cancel"}, strings.Contains(string(m.Data), timers)
+	}
+	return point{}, false
+}
+
+// eventType reads the type of an event off its header block.
+func eventType(m *wire.Message) string {
+	for line := range strings.SplitSeq(string(m.Header), "\r\n") {
+		if value, ok := strings.CutPrefix(line, schemas.HeaderType+": "); ok {
+			name, err := schemas.ParseCloudEventType(value)
+			if err == nil {
+				return name
+			}
+		}
+	}
+	return "unknown"
+}

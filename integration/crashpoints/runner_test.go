@@ -1,0 +1,132 @@
+package crashpoints_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// abortGrace is how long tools get to stop before the log answers for them: for calls that were never handed over.
+const abortGrace = 500 * time.Millisecond
+
+// callsInQueue lets scenarios with two calls of one tool go beyond the window.
+const callsInQueue = 1
+
+// retryDelay is short enough for a session to stay awake at the first retry, and twice that long enough for it to rest and
+// be woken by a timer at the second.
+const retryDelay = 600 * time.Millisecond
+
+// textRetryable is the error of replies that are asked for again.
+const textRetryable = "529 overloaded"
+
+// startRunner puts a runner into the lane, in the middle of a trial or of none, and returns once it reads the inbox.
+func (l *lane) startRunner(t testing.TB, tr *trial) {
+	t.Helper()
+	p := startProcess(t, l, l.name("runner"), tr)
+	store, err := eventstore.New(p.conn.Events(), eventstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := driver.NewHost(driver.HostOptions{
+		Open:  func(ctx context.Context, session string) (driver.SessionLog, error) { return store.Open(ctx, session) },
+		Model: model{l, p}, Tools: bus.NewDispatcher(p.conn), Toolbox: l.toolbox,
+		Live: bus.NewUpdates(p.conn, bus.UpdateOptions{}), Timers: bus.NewTimers(p.conn), Source: source(p.id),
+		Defaults: schemas.RunConfig{
+			Model:  schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
+			Limits: schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
+			Retry:  schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+		},
+		Retryable:  func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textRetryable },
+		AbortGrace: abortGrace, SnapshotEvery: 8, CallsInQueue: callsInQueue,
+	})
+	inbox, err := bus.NewInbox(p.conn, bus.InboxOptions{
+		RunnerID: p.id, AckWait: inboxAckWait, PinnedTTL: pinnedTTL, MaxDeliver: 1000,
+		StopTimeout: 10 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run(func(ctx context.Context) error { return inbox.Run(ctx, counted{host, p}) })
+	l.runner = p
+	select {
+	case <-inbox.Ready():
+	case <-p.ended:
+		t.Fatalf("%s ended before it was ready: %v", p.id, p.err)
+	case <-time.After(deadline):
+		t.Fatalf("%s never became ready", p.id)
+	}
+}
+
+func source(id string) string { return "/loopbus/runner/" + id }
+
+// counted tells when a runner has come to an end with all that was delivered to it.
+type counted struct {
+	*driver.Host
+	p *process
+}
+
+func (c counted) Deliver(ctx context.Context, cmd schemas.Command, entered func()) error {
+	c.p.calls.Add(1)
+	defer c.p.calls.Add(-1)
+	return c.Host.Deliver(ctx, cmd, entered)
+}
+
+// model is a runner's way to the model of the trial under way.
+type model struct {
+	lane *lane
+	p    *process
+}
+
+// Stream plays the scenario's reply. Every event of it is a point. The last comes no sooner than the reply's message_start
+// is stored, as with any model that takes its time: no call waits for the log, so runs with one that took none could be
+// ahead of their log by several calls when their runner dies.
+func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		tr := m.lane.current(req.SessionID)
+		if tr == nil || !m.p.moment(point{kind: pointModel, label: "call"}) {
+			return
+		}
+		at := place{replies(req.Messages), req.Attempt}
+		tr.ask(at, m.p.tap.isLate())
+		begun, held := false, at.Replies == tr.scenario.hold-1
+		for e, err := range tr.model.Stream(ctx, req) {
+			begun = begun || e.Type == schemas.StreamStart
+			if begun && e.Terminal() && !tr.witness.awaitReply(ctx, at.Replies, m.p.gateway.Dead()) {
+				return
+			}
+			if !m.p.moment(point{kind: pointModel, label: string(e.Type)}) || !yield(e, err) {
+				return
+			}
+			if held && e.Type == schemas.StreamTextDelta {
+				tr.hold(ctx, m.p)
+				held = false
+			}
+		}
+	}
+}
+
+// hold keeps a model or a tool at work until the scenario lets it go on, it is aborted, or its process is dead.
+func (tr *trial) hold(ctx context.Context, p *process) {
+	tr.held.fire()
+	select {
+	case <-tr.open.done:
+	case <-ctx.Done():
+	case <-p.gateway.Dead():
+	}
+}
+
+// replies counts the replies of a transcript.
+func replies(messages schemas.Messages) (n int) {
+	for _, m := range messages {
+		if m.MessageRole() == schemas.RoleAssistant {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,140 @@
+package crashpoints_test
+
+import (
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/integration/internal/wire"
+)
+
+// tap counts the points that one process passes in the trial under way, and does to it what is to be done to it.
+type tap struct {
+	lane    *lane
+	process *process
+
+	mu     sync.Mutex
+	trial  *trial // nil between trials
+	fault  fault
+	record bool
+	count  map[pointKind]int
+	await  string // reply subject of the message after whose answer the fault comes
+	fired  bool
+	late   bool // it was frozen: what it does from now on comes from the past
+	since  time.Time
+}
+
+// silence is how long a freeze lasts at least: after that a runner has to notice that it may have lost its sessions.
+const silence = 1100 * time.Millisecond
+
+// arm begins a trial. With record, the points are recorded.
+func (w *tap) arm(tr *trial, record bool) {
+	f := tr.nextFault()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trial, w.fault, w.record, w.count = tr, f, record, map[pointKind]int{}
+	w.await, w.fired = "", false
+}
+
+// disarm ends the trial.
+func (w *tap) disarm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trial = nil
+}
+
+// isLate reports whether the process was frozen.
+func (w *tap) isLate() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.late
+}
+
+// awaitSilence waits until the process has been frozen for long enough.
+func (w *tap) awaitSilence() {
+	w.mu.Lock()
+	since := w.since
+	w.mu.Unlock()
+	<-time.After(time.Until(since.Add(silence)))
+}
+
+// Sent implements [wire.Tap].
+func (w *tap) Sent(m *wire.Message) wire.Verdict {
+	w.mu.Lock()
+	tr, late := w.trial, w.late
+	w.mu.Unlock()
+	if tr == nil || late {
+		return wire.Pass
+	}
+	p, ok := pointOf(m, tr.session, w.lane.delivered)
+	if !ok {
+		return wire.Pass
+	}
+	v := w.reach(p, m.Reply)
+	if v == wire.Pass || v == wire.Probe {
+		tr.witness.sent(p.kind, m)
+	}
+	return v
+}
+
+// Received implements [wire.Tap].
+func (w *tap) Received(m *wire.Message) wire.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trial == nil || w.late {
+		return wire.Pass
+	}
+	if d, ok := deliveryOf(m); ok {
+		w.lane.deliver(m.Reply, d)
+		w.trial.witness.delivered(d)
+	}
+	if w.await != "" && m.Subject == w.await {
+		return w.fire()
+	}
+	return wire.Pass
+}
+
+// Probed implements [wire.Tap].
+func (w *tap) Probed() wire.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fire()
+}
+
+// reach counts a point. An answer to it, if one comes, comes to reply.
+func (w *tap) reach(p point, reply string) wire.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trial == nil || w.late {
+		return wire.Pass
+	}
+	w.count[p.kind]++
+	if p.n = w.count[p.kind]; w.record {
+		w.trial.passed(p)
+	}
+	if w.fired || w.fault.at.kind != p.kind || w.fault.at.n != p.n {
+		return wire.Pass
+	}
+	switch {
+	case !w.fault.after():
+		return w.fire()
+	case reply == "":
+		return wire.Probe
+	}
+	w.await = reply
+	return wire.Pass
+}
+
+// fire is the moment of the fault. The caller holds the lock.
+func (w *tap) fire() wire.Verdict {
+	if w.trial == nil { // the second of two faults, at the very end
+		return wire.Pass
+	}
+	w.fired, w.await = true, ""
+	w.trial.crash()
+	v := w.fault.verdict()
+	if v != wire.Cut {
+		w.late, w.since = v == wire.Freeze, time.Now()
+		w.trial.stopped <- w.process
+	}
+	return v
+}

@@ -1,0 +1,211 @@
+package crashpoints_test
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// trial is one scenario in a session of its own, with what its model and its tools count. The fields above mu do not
+// change while it lasts.
+type trial struct {
+	scenario *scenario
+	session  string
+	model    driver.Model
+	ctx      context.Context
+	conn     *bus.Conn // beside every gateway
+	store    *eventstore.Store
+	witness  *witness
+
+	held    *signal // something is held back
+	open    *signal // what is held back may go on
+	stopped chan *process
+
+	mu       sync.Mutex
+	faults   []fault // of the processes to come, in order
+	points   []point // that the first process has passed
+	began    map[string]*signal
+	executed map[string]int // by the model's id of the call
+	asked    map[place]int  // model calls
+	late     int            // of them, those that a process made after it was frozen
+	sent     []string       // ids of the commands
+	crashes  int
+}
+
+// signal is something that happens once.
+type signal struct {
+	once sync.Once
+	done chan struct{}
+}
+
+func newSignal() *signal { return &signal{done: make(chan struct{})} }
+
+func (s *signal) fire() { s.once.Do(func() { close(s.done) }) }
+
+func newTrial(ctx context.Context, l *lane, s *scenario, session string, faults []fault) *trial {
+	tr := &trial{
+		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store,
+		held: newSignal(), open: newSignal(), stopped: make(chan *process, 1+len(faults)),
+		faults: faults, asked: map[place]int{}, began: map[string]*signal{}, executed: map[string]int{},
+	}
+	tr.witness = newWitness(tr)
+	return tr
+}
+
+// nextFault is what is to happen to the next process.
+func (tr *trial) nextFault() (f fault) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if len(tr.faults) > 0 {
+		f, tr.faults = tr.faults[0], tr.faults[1:]
+	}
+	return f
+}
+
+// passed records a point of the first process.
+func (tr *trial) passed(p point) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.points = append(tr.points, p)
+}
+
+// begin counts an execution of a tool.
+func (tr *trial) begin(call string) {
+	tr.mu.Lock()
+	tr.executed[call]++
+	tr.mu.Unlock()
+	tr.call(call).fire()
+}
+
+func (tr *trial) call(id string) *signal {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.began[id] == nil {
+		tr.began[id] = newSignal()
+	}
+	return tr.began[id]
+}
+
+// ask counts a model call.
+func (tr *trial) ask(at place, late bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.asked[at]++
+	if late {
+		tr.late++
+	}
+}
+
+// crash counts a fault that has happened.
+func (tr *trial) crash() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.crashes++
+}
+
+func (tr *trial) crashed() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.crashes
+}
+
+func (tr *trial) askedLate() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.late
+}
+
+// executions is how often each call was begun.
+func (tr *trial) executions() map[string]int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return maps.Clone(tr.executed)
+}
+
+// What follows is what scenarios are written with. Each fails the test where it cannot do what it should.
+
+// wait waits for a signal.
+func (tr *trial) wait(t *testing.T, what string, s *signal) {
+	t.Helper()
+	select {
+	case <-s.done:
+	case <-tr.ctx.Done():
+		t.Fatalf("never happened: %s; the log is %s", what, tr.describe(t))
+	}
+}
+
+// send stores a command in the session's inbox.
+func (tr *trial) send(t *testing.T, id string, data schemas.CommandData) {
+	t.Helper()
+	payload, err := withID(id, data)
+	if err == nil {
+		_, err = tr.conn.JetStream().Publish(tr.ctx, subjects.Command(tr.session, data.CommandKind()), payload)
+	}
+	if err != nil {
+		t.Fatalf("send %s %s: %v", data.CommandKind(), id, err)
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.sent = append(tr.sent, id)
+}
+
+// until waits until the session's state is as wanted.
+func (tr *trial) until(t *testing.T, what string, ok func(s *loop.State) bool) {
+	t.Helper()
+	state := &loop.State{Session: tr.session}
+	for e, err := range tr.store.Follow(tr.ctx, tr.session, 1) {
+		if err == nil {
+			err = state.Apply(e)
+		}
+		if err != nil {
+			t.Fatalf("waiting until %s: %v; the log is %s", what, err, tr.describe(t))
+		}
+		if ok(state) {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s; the log is %s", what, tr.describe(t))
+}
+
+// settle waits until everything that was sent has come to its end and nothing is left in any queue.
+func (tr *trial) settle(t *testing.T) {
+	t.Helper()
+	tr.until(t, "the session is idle with all commands taken", func(s *loop.State) bool {
+		for _, id := range tr.sent {
+			if !s.Taken[id] {
+				return false
+			}
+		}
+		_, resting := loop.Next(s).(loop.Rest)
+		return resting
+	})
+	tr.open.fire() // for a tool that a lost cancellation has not reached
+	tr.drained(t)
+}
+
+// drained waits until neither a command nor a call is in its queue.
+func (tr *trial) drained(t *testing.T) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for _, stream := range []string{schemas.StreamCommands, schemas.StreamTools} {
+		for {
+			s, err := tr.conn.JetStream().Stream(tr.ctx, stream)
+			if err != nil {
+				t.Fatalf("waiting until %s is empty: %v; the log is %s", stream, err, tr.describe(t))
+			}
+			if s.CachedInfo().State.Msgs == 0 {
+				break
+			}
+			<-tick.C
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package crashpoints_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/integration/internal/wire"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// witness holds every message of a trial's processes against what the server has stored when it passes. It reads the
+// log itself, beside the gateways, while the message waits.
+type witness struct {
+	tr *trial
+
+	mu         sync.Mutex
+	state      loop.State
+	unsettled  map[uint64]delivery // of the inbox, by their sequence in the stream
+	dispatched map[schemas.CallKey]bool
+	wrongs     []string
+	past       []string // what was delivered and acknowledged, for people
+}
+
+func newWitness(tr *trial) *witness {
+	return &witness{
+		tr: tr, state: loop.State{Session: tr.session}, unsettled: map[uint64]delivery{},
+		dispatched: map[schemas.CallKey]bool{},
+	}
+}
+
+func (w *witness) wrong(format string, args ...any) {
+	w.wrongs = append(w.wrongs, fmt.Sprintf(format, args...))
+}
+
+// delivered notes what is in hand.
+func (w *witness) delivered(d delivery) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d.session == w.tr.session && d.call == "" {
+		w.unsettled[d.seq] = d
+		w.past = append(w.past, fmt.Sprintf("+%s/%d", d.command.ID, d.seq))
+	}
+}
+
+// sent judges a message that is about to pass.
+func (w *witness) sent(kind pointKind, m *wire.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch kind {
+	case pointDispatch:
+		w.dispatch(m)
+	case pointAck:
+		w.acknowledged(m)
+	}
+}
+
+// dispatch wants the call's tool_execution_start stored.
+func (w *witness) dispatch(m *wire.Message) {
+	w.catchUp()
+	_, _, key, err := subjects.ParseTool(m.Subject)
+	if err != nil {
+		w.wrong("dispatched to %s: %v", m.Subject, err)
+		return
+	}
+	if call := w.state.Call(schemas.CallKey(key)); call == nil || call.End != nil {
+		w.wrong("call %s is dispatched when the log, at %d, has no such call open", key, w.state.Seq)
+	}
+	w.dispatched[schemas.CallKey(key)] = true
+}
+
+// acknowledged wants the effect of the command stored, and the session at rest unless another of its messages is
+// unsettled.
+func (w *witness) acknowledged(m *wire.Message) {
+	seq, _ := streamSeq(m.Subject)
+	d, ok := w.unsettled[seq]
+	if !ok {
+		return // settled already: it was delivered twice
+	}
+	w.catchUp()
+	delete(w.unsettled, seq)
+	w.past = append(w.past, fmt.Sprintf("-%s/%d at %d", d.command.ID, seq, w.state.Seq))
+	if !w.took(d.command) {
+		w.wrong("%s %s is acknowledged when the log, at %d, does not know it", d.command.Data.CommandKind(), d.command.ID, w.state.Seq)
+	}
+	if len(w.unsettled) == 0 && !w.atRest() {
+		w.wrong("%s %s, the last in hand, is acknowledged when the session, at %d, is awake: next is %T",
+			d.command.Data.CommandKind(), d.command.ID, w.state.Seq, loop.Next(&w.state))
+	}
+}
+
+func (w *witness) took(c schemas.Command) bool {
+	switch d := c.Data.(type) {
+	case *schemas.ToolResponse:
+		call := w.state.Call(d.Call)
+		return call == nil || call.End != nil
+	case *schemas.Timer:
+		return true // one that is late changes nothing
+	}
+	return w.state.Taken[c.ID]
+}
+
+// atRest reports whether the session's next step is somebody else's.
+func (w *witness) atRest() bool {
+	switch step := loop.Next(&w.state).(type) {
+	case loop.Rest:
+		return true
+	case loop.RunTools:
+		held := loop.Held(&w.state, callsInQueue)
+		for _, i := range step.Calls {
+			if !held[i] && !w.dispatched[w.state.Run.Turn.Calls[i].Key] {
+				return false
+			}
+		}
+		return !step.Aborted
+	case loop.Retry:
+		return w.timerIsSet(schemas.TimerRetry) || time.Now().After(step.NotBefore) // it has gone to the inbox
+	}
+	return false
+}
+
+func (w *witness) timerIsSet(name string) bool {
+	stream, err := w.tr.conn.JetStream().Stream(w.tr.ctx, schemas.StreamTimers)
+	if err == nil {
+		_, err = stream.GetLastMsgForSubject(w.tr.ctx, subjects.Schedule(w.tr.session, name))
+	}
+	return err == nil
+}
+
+// catchUp reads what was stored since it last looked.
+func (w *witness) catchUp() {
+	for e, err := range w.tr.store.Read(w.tr.ctx, w.tr.session, w.state.Seq+1) {
+		if err == nil {
+			err = w.state.Apply(e)
+		}
+		if err != nil {
+			if w.tr.ctx.Err() == nil {
+				w.wrong("the log cannot be read on after %d: %v", w.state.Seq, err)
+			}
+			return
+		}
+	}
+}
+
+// patience is how long awaitReply waits for a log that has failed.
+const patience = 30 * time.Second
+
+// awaitReply waits until the log has the beginning of the reply that follows so many, and reports false if dead is closed
+// first. It gives up when ctx ends.
+func (w *witness) awaitReply(ctx context.Context, before int, dead <-chan struct{}) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !w.hasReply(before) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return true
+		case <-dead:
+			return false
+		}
+	}
+	return true
+}
+
+func (w *witness) hasReply(before int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.catchUp()
+	n := replies(w.state.Transcript())
+	if t := w.turn(); t != nil && t.Streaming != "" {
+		n++
+	}
+	return n > before
+}
+
+func (w *witness) turn() *loop.Turn {
+	if w.state.Run == nil {
+		return nil
+	}
+	return w.state.Run.Turn
+}
+
+// history is what was delivered (+) and acknowledged (-), by id and sequence.
+func (w *witness) history() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.past, ", ")
+}
+
+// saw returns what was wrong.
+func (w *witness) saw() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wrongs
+}

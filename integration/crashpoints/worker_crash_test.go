@@ -1,0 +1,74 @@
+package crashpoints_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// callsInTurn has one call of each effect class, so that the nth of every point is that of the nth call.
+var callsInTurn = &scenario{
+	name: "calls in turn", worker: true,
+	replies: []scripted.Response{calls("A", toolLook), calls("B", toolNote), calls("C", toolPay), scripted.Text("done")},
+	user:    func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("go")) },
+}
+
+// TestEveryCrashPointOfAWorker tries every fault of a worker: in the middle of a call, at its result, at its settlement.
+func TestEveryCrashPointOfAWorker(t *testing.T) {
+	t.Parallel()
+	base := undisturbed(t, callsInTurn)
+	cases := everyFault(base, callsInTurn)
+	t.Logf("%d faults of workers", len(cases))
+	tryAll(t, laneOptions{workerAckWait: 3 * time.Second}, cases, func(c crashCase, tr *trial, got outcome) []string {
+		want := base[c.scenario].outcome
+		if f := c.faults[0]; f.mode == frozen {
+			got = forgiveFreeze(want, got)
+		} else {
+			want = afterWorkerFault(want, f)
+		}
+		return tr.compare(want, got)
+	})
+}
+
+// unknownResult is the line of the transcript, at unknownLine, with which a model is told that nobody knows whether payC was
+// carried out.
+const (
+	unknownLine   = 6
+	unknownResult = "result of pay payC, error true: " + schemas.TextOutcomeUnknown
+)
+
+// afterWorkerFault is the outcome that effect classes allow. A call that is delivered again is executed again if it may be;
+// an unsafe one is not, and the model is told so unless the first result was sent.
+func afterWorkerFault(want outcome, f fault) outcome {
+	lost := f.at.kind == pointTool || f.at.kind == pointResult && f.mode == killBefore // the result, with the worker
+	again := lost || f.at.kind == pointResult && f.mode == killAfter || f.at.kind == pointSettle && !f.after()
+	call := []string{"lookA", "noteB", "payC"}[f.at.n-1]
+	switch {
+	case call != "payC" && again:
+		want.Executed = maps.Clone(want.Executed)
+		want.Executed[call]++
+	case call == "payC" && lost:
+		want.Transcript = slices.Clone(want.Transcript)
+		want.Transcript[unknownLine] = unknownResult
+	}
+	return want
+}
+
+// forgiveFreeze leaves out what nobody can know of a frozen worker. The server goes on giving it calls, which come to
+// another one later; when it thaws, it executes those that it may. So repeatable calls are executed any number of times;
+// an unsafe one is executed once, or the model is told that nobody knows, and it may not have been.
+func forgiveFreeze(undisturbed, got outcome) outcome {
+	got.Executed = maps.Clone(got.Executed)
+	for _, call := range []string{"lookA", "noteB"} {
+		got.Executed[call] = min(got.Executed[call], 1)
+	}
+	if len(got.Transcript) > unknownLine && got.Transcript[unknownLine] == unknownResult {
+		got.Transcript[unknownLine] = undisturbed.Transcript[unknownLine]
+		got.Executed["payC"] = max(got.Executed["payC"], 1)
+	}
+	return got
+}

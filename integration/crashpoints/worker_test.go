@@ -1,0 +1,70 @@
+package crashpoints_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/worker"
+)
+
+// The tools: one of each effect class, and one that stays at work until the scenario or an abort ends it.
+const (
+	toolLook = "look" // read_only
+	toolNote = "note" // idempotent
+	toolPay  = "pay"  // unsafe
+	toolHold = "hold" // unsafe
+)
+
+// startWorker puts a worker into the lane, in the middle of a trial or of none, and returns once its tools are announced.
+func (l *lane) startWorker(t testing.TB, tr *trial) {
+	t.Helper()
+	p := startProcess(t, l, l.name("worker"), tr)
+	w, err := worker.New(worker.Options{
+		ID: p.id, NC: p.conn.NATS(), JS: p.conn.JetStream(), Tools: l.tools(p), Concurrency: 2, AckWait: l.o.workerAckWait, StopTimeout: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run(w.Run)
+	l.worker = p
+	ctx, cancel := context.WithTimeout(l.ctx, deadline)
+	defer cancel()
+	if err := l.toolbox.Wait(ctx, toolLook, toolNote, toolPay, toolHold); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tools are the tools of one worker. Each counts that it was begun, and answers with its name and the call's id.
+func (l *lane) tools(p *process) (served []tools.Tool) {
+	for name, effect := range map[string]schemas.Effect{
+		toolLook: schemas.EffectReadOnly, toolNote: schemas.EffectIdempotent, toolPay: schemas.EffectUnsafe, toolHold: "",
+	} {
+		served = append(served, tools.Tool{
+			ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect},
+			Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+				return l.execute(ctx, p, name, call)
+			},
+		})
+	}
+	return served
+}
+
+func (l *lane) execute(ctx context.Context, p *process, name string, call tools.Call) (schemas.ToolResult, error) {
+	tr := l.current(call.Session)
+	if tr == nil {
+		return schemas.ToolResult{}, tools.Failf("session %s is over", call.Session)
+	}
+	tr.begin(call.ID)
+	if !p.moment(point{kind: pointTool, label: name}) {
+		return schemas.ToolResult{}, tools.ErrAborted
+	}
+	if name == toolHold {
+		tr.hold(ctx, p)
+	}
+	if err := tools.Interrupted(ctx); err != nil {
+		return schemas.ToolResult{}, err
+	}
+	return schemas.TextResult(name + " " + call.ID), nil
+}

@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// nowhere is what servers are told of each other's addresses where they should use their links only: nobody listens there.
+const nowhere = "127.0.0.1:1"
+
+// link passes connections from one server on to another, unless it is cut.
+type link struct {
+	from, to int
+	target   string
+	listener net.Listener
+
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]bool
+	wg    sync.WaitGroup
+}
+
+// linksFrom opens a link from a server to each of the others, and returns the routes that go through them.
+func (c *Cluster) linksFrom(i int, routes []string) []string {
+	c.tb.Helper()
+	through := append([]string(nil), routes...)
+	for j := range routes {
+		if j == i {
+			continue
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			c.tb.Fatal(err)
+		}
+		l := &link{from: i, to: j, target: routes[j], listener: listener, conns: map[net.Conn]bool{}}
+		l.wg.Go(l.accept)
+		c.tb.Cleanup(l.close)
+		c.links = append(c.links, l)
+		through[j] = listener.Addr().String()
+	}
+	return through
+}
+
+// Isolate cuts the links between a server and all others. Its clients still reach it.
+func (c *Cluster) Isolate(i int) { c.sever(i, true) }
+
+// Heal joins it to the others again.
+func (c *Cluster) Heal(i int) { c.sever(i, false) }
+
+func (c *Cluster) sever(i int, cut bool) {
+	for _, l := range c.links {
+		if l.from == i || l.to == i {
+			l.set(cut)
+		}
+	}
+}
+
+func (l *link) set(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut = cut; cut {
+		for conn := range l.conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (l *link) close() {
+	_ = l.listener.Close()
+	l.set(true)
+	l.wg.Wait()
+}
+
+func (l *link) accept() {
+	for {
+		near, err := l.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		l.wg.Go(func() { l.pass(near) })
+	}
+}
+
+// pass copies both ways until either side, or the link, ends.
+func (l *link) pass(near net.Conn) {
+	defer near.Close()
+	if !l.enter(near) {
+		return
+	}
+	defer l.leave(near)
+	far, err := net.Dial("tcp", l.target)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	if !l.enter(far) {
+		return
+	}
+	defer l.leave(far)
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(near, far)
+		_ = near.Close()
+	})
+	_, _ = io.Copy(far, near)
+	_ = far.Close()
+	back.Wait()
+}
+
+// enter reports false if the link is cut.
+func (l *link) enter(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return false
+	}
+	l.conns[conn] = true
+	return true
+}
+
+func (l *link) leave(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, conn)
+}

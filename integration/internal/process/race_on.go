@@ -1,0 +1,6 @@
+//go:build race
+
+package process
+
+// raceEnabled has the commands built like the test.
+const raceEnabled = true

@@ -1,0 +1,62 @@
+package system
+
+import (
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Ends holds for the nth agent_end that it sees.
+func Ends(n int) func(schemas.Event) bool {
+	return func(e schemas.Event) bool {
+		if e.Type() == schemas.EventAgentEnd {
+			n--
+		}
+		return n == 0
+	}
+}
+
+// TypesOf is the types of a log's events.
+func TypesOf(log []schemas.Event) []schemas.EventType {
+	types := make([]schemas.EventType, len(log))
+	for i, e := range log {
+		types[i] = e.Type()
+	}
+	return types
+}
+
+// DataOf returns the payloads of one type, in the order of the log.
+func DataOf[T schemas.EventData](log []schemas.Event) (all []T) {
+	for _, e := range log {
+		if d, ok := e.Data.(T); ok {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Said is what the users said, in the order of the transcript.
+func Said(log []schemas.Event) (texts []string) {
+	for _, d := range DataOf[*schemas.MessageEnd](log) {
+		if m, ok := d.Message.Message.(*schemas.UserMessage); ok {
+			texts = append(texts, m.Content.JoinText())
+		}
+	}
+	return texts
+}
+
+// Replied is what the model said in replies that are part of the transcript.
+func Replied(log []schemas.Event) (texts []string) {
+	for _, d := range DataOf[*schemas.MessageEnd](log) {
+		if m, ok := d.Message.Message.(*schemas.AssistantMessage); ok && !d.Interrupted {
+			texts = append(texts, m.Content.JoinText())
+		}
+	}
+	return texts
+}
+
+// Reasons are why the runs ended.
+func Reasons(log []schemas.Event) (all []schemas.TerminationReason) {
+	for _, d := range DataOf[*schemas.AgentEnd](log) {
+		all = append(all, d.TerminationReason)
+	}
+	return all
+}

@@ -1,0 +1,29 @@
+package system
+
+import (
+	"testing"
+
+	"github.com/loopbus/loopbus/bus"
+)
+
+// StartServer starts a server on a free port with its streams in a directory of the test.
+func StartServer(tb testing.TB, syncAlways bool) *bus.Server {
+	tb.Helper()
+	server, err := bus.StartServer(bus.ServerOptions{Listen: "127.0.0.1:0", StoreDir: tb.TempDir(), SyncAlways: syncAlways})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(server.Shutdown)
+	return server
+}
+
+// Connect connects to one server or several, their URLs separated by commas.
+func Connect(tb testing.TB, url, name string) *bus.Conn {
+	tb.Helper()
+	c, err := bus.Connect(tb.Context(), bus.ConnOptions{URL: url, Name: name})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}

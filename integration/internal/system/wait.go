@@ -1,0 +1,41 @@
+package system
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Deadline is how long a test waits for something that has to happen.
+const Deadline = 90 * time.Second
+
+// Eventually waits until ok holds.
+func Eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(Deadline)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			tb.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// Serve runs f until stop is called, or the test ends, and waits for it. An error of f fails the test.
+func Serve(tb testing.TB, f func(ctx context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			tb.Error(err)
+		}
+	})
+	tb.Cleanup(stop)
+	return stop
+}

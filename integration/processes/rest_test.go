@@ -1,0 +1,285 @@
+//go:build unix
+
+package processes_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+var (
+	atRest   = flag.Int("atrest.sessions", 2000, "how many sessions TestAtRest brings to rest")
+	atRestBy = flag.Duration("atrest.watch", 2*time.Second, "how long it then watches the runner's use of the processor")
+)
+
+const (
+	cacheAge = time.Second
+	warmUp   = 1000 // sessions before the first look
+	woken    = 200  // of the sessions at rest
+	// maxInHand bounds the goroutines at work at once, so that the warm-up has had as many as there ever are: the runtime keeps
+	// what it needs for each, half a kilobyte, for the next.
+	maxInHand = 128
+)
+
+// opened counts the logs that a runner holds open, and the events that it reads from them.
+type opened struct{ logs, read atomic.Int64 }
+
+// countedLog is a log of theirs.
+type countedLog struct {
+	driver.SessionLog
+	o     *opened
+	close func()
+}
+
+func (o *opened) wrap(open driver.OpenLog) driver.OpenLog {
+	return func(ctx context.Context, session string) (driver.SessionLog, error) {
+		log, err := open(ctx, session)
+		if err != nil {
+			return nil, err
+		}
+		o.logs.Add(1)
+		return &countedLog{log, o, sync.OnceFunc(func() { o.logs.Add(-1) })}, nil
+	}
+}
+
+func (l *countedLog) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error] {
+	return func(yield func(schemas.Event, error) bool) {
+		for e, err := range l.SessionLog.Read(ctx, from) {
+			l.o.read.Add(1)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *countedLog) Close() {
+	l.close()
+	l.SessionLog.Close()
+}
+
+// definitions is a toolbox of one tool, which nobody serves.
+type definitions []schemas.ToolDefinition
+
+func (d definitions) Definitions(context.Context) ([]schemas.ToolDefinition, error) { return d, nil }
+
+// resting is a runner in this process, and nothing else that would matter: its server is a process of its own.
+type resting struct {
+	*world
+	runner *system.Runner
+	opened opened
+}
+
+func newResting(t *testing.T) *resting {
+	t.Helper()
+	r := &resting{world: newWorldOn(t, newNATSServer(t).url(), bus.StreamOptions{})}
+	model, err := scripted.NewScripts(scripted.Options{},
+		scripted.Script{Match: regexp.MustCompile("^wait$"), Responses: []scripted.Response{
+			scripted.Calls("", schemas.ToolCall{Name: "hold"}), scripted.Text("done")}},
+		scripted.Script{Loop: true, Responses: []scripted.Response{scripted.Text("hi")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.runner = system.StartRunner(t, r.url, system.RunnerOptions{
+		Model: model, Streams: bus.StreamOptions{Partitions: partitions}, Inbox: bus.InboxOptions{RunnerID: "r1", MaxInHand: maxInHand},
+		Host: func(o *driver.HostOptions) {
+			o.Open, o.Toolbox = r.opened.wrap(o.Open), definitions{{Name: "hold"}}
+			o.SnapshotEvery, o.CacheAge = 8, cacheAge
+		},
+	})
+	return r
+}
+
+// bring starts n sessions and returns when all are at rest: every other one waits for a tool, the rest are idle.
+func (r *resting) bring(prefix string, n int) {
+	r.t.Helper()
+	calls := r.stored(schemas.StreamTools)
+	for i := range n {
+		payload := []byte("rest")
+		if i%2 == 0 {
+			payload = []byte("wait")
+		}
+		if _, err := r.conn.JetStream().PublishAsync(r.conn.Subjects().Command(nameOf(prefix, i), schemas.CommandPrompt), payload); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	<-r.conn.JetStream().PublishAsyncComplete()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for left := uint64(1); left > 0; { // for as long as it takes
+		<-tick.C
+		s, err := r.conn.JetStream().Stream(r.t.Context(), schemas.StreamCommands)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		left = s.CachedInfo().State.Msgs
+	}
+	if calls = r.stored(schemas.StreamTools) - calls; calls != uint64(n+1)/2 {
+		r.t.Fatalf("%d calls were dispatched in %d sessions", calls, n)
+	}
+}
+
+// forget has everything in memory reach its age and then makes room.
+func (r *resting) forget(prefix string) {
+	r.t.Helper()
+	<-time.After(cacheAge)
+	r.bring(prefix, 2)
+	if n := r.opened.logs.Load(); n > 2 {
+		r.t.Errorf("%d sessions are held after they have reached their age", n)
+	}
+}
+
+// use is what a process uses at rest.
+type use struct {
+	goroutines int
+	heap       uint64  // bytes
+	cpu        float64 // part of one processor
+}
+
+func measure() use {
+	runtime.GC()
+	runtime.GC()              // what pools held
+	<-time.After(time.Second) // the collector has work left
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u := use{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
+	before := spent()
+	<-time.After(*atRestBy)
+	u.cpu = float64(spent()-before) / float64(*atRestBy)
+	return u
+}
+
+// spent is the processor time of this process.
+func spent() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// TestAtRest brings many sessions to rest, half of them waiting for a tool, and holds what that costs a runner against what
+// it costs to have none. Then it wakes some of them. It does not run beside other tests.
+func TestAtRest(t *testing.T) {
+	r := newResting(t)
+	r.bring("warm", warmUp)
+	r.forget("before")
+	before := measure()
+
+	since := time.Now()
+	r.bring("s", *atRest)
+	t.Logf("%d sessions brought to rest in %s", *atRest, time.Since(since).Round(time.Millisecond))
+	r.forget("after")
+	r.wantSettled()
+	after := measure()
+	t.Logf("without them: %d goroutines, %.1f MiB of heap, %.2f %% of a processor", before.goroutines, mib(before.heap), 100*before.cpu)
+	t.Logf("with them:    %d goroutines, %.1f MiB of heap, %.2f %% of a processor", after.goroutines, mib(after.heap), 100*after.cpu)
+	if after.goroutines > before.goroutines+5 {
+		t.Errorf("%d goroutines more", after.goroutines-before.goroutines)
+	}
+	if after.heap > before.heap+before.heap/4+1<<20 {
+		t.Errorf("%.1f MiB of heap more", mib(after.heap-before.heap))
+	}
+	if after.cpu > before.cpu+0.1 {
+		t.Errorf("%.0f %% of a processor more", 100*(after.cpu-before.cpu))
+	}
+	r.wake("s", *atRest)
+}
+
+func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
+
+func nameOf(prefix string, i int) string { return fmt.Sprintf("%s%d", prefix, i) }
+
+// wantSettled wants no message of the inbox to be in anybody's hand.
+func (r *resting) wantSettled() {
+	r.t.Helper()
+	if n := r.runner.Inbox.InHand(); n > 0 {
+		r.t.Errorf("%d messages are in hand", n)
+	}
+	stream, err := r.conn.JetStream().Stream(r.t.Context(), schemas.StreamCommands)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for info := range stream.ListConsumers(r.t.Context()).Info() {
+		if info.NumAckPending > 0 || info.NumPending > 0 {
+			r.t.Errorf("consumer %s has %d messages without acknowledgement, %d to deliver", info.Name, info.NumAckPending, info.NumPending)
+		}
+	}
+}
+
+// wake sends something to some of the sessions, one after the other: to those that wait what they wait for, to the others a
+// prompt. It wants each to go on, from its snapshot.
+func (r *resting) wake(prefix string, n int) {
+	r.t.Helper()
+	read := r.opened.read.Load()
+	var latencies []time.Duration
+	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(n)[:min(woken, n)] {
+		latencies = append(latencies, r.wakeOne(nameOf(prefix, i), i%2 == 0))
+	}
+	slices.Sort(latencies)
+	at := func(part float64) time.Duration {
+		return latencies[int(part*float64(len(latencies)-1))].Round(time.Microsecond)
+	}
+	r.t.Logf("from a message to the session's next event: median %s, 99 %% within %s", at(0.5), at(0.99))
+	if n := r.opened.read.Load() - read; n > 0 {
+		r.t.Errorf("%d events were read that the snapshots hold", n)
+	}
+}
+
+// wakeOne returns how long it takes from a message's publication to the arrival of the session's next event.
+func (r *resting) wakeOne(session string, waits bool) time.Duration {
+	r.t.Helper()
+	kind, payload := schemas.CommandPrompt, "again"
+	if waits {
+		kind, payload = schemas.CommandToolResult, r.answer(session)
+	}
+	live, err := r.conn.NATS().SubscribeSync(r.conn.Subjects().LiveEvent(session))
+	if err == nil {
+		err = r.conn.NATS().Flush()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = live.Unsubscribe() }()
+	since := time.Now()
+	r.send(session, kind, "", payload)
+	if _, err := live.NextMsg(system.Deadline); err != nil {
+		r.t.Fatalf("session %s does not go on: %v", session, err)
+	}
+	return time.Since(since)
+}
+
+// answer is the result that a session waits for.
+func (r *resting) answer(session string) string {
+	r.t.Helper()
+	for _, e := range system.LogOf(r.t, r.store, session) {
+		if d, ok := e.Data.(*schemas.ToolExecutionStart); ok {
+			raw, err := schemas.Marshal(schemas.ToolResponse{
+				Call: schemas.NewCallKey(e.Seq), ToolCallID: d.ToolCallID, ToolName: d.ToolName, Result: schemas.TextResult("held"),
+			})
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			return string(raw)
+		}
+	}
+	r.t.Fatalf("session %s waits for nothing", session)
+	return ""
+}

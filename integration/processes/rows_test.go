@@ -1,0 +1,159 @@
+//go:build unix
+
+package processes_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// outcome is what a log says of its one run.
+type outcome struct {
+	Reasons     []schemas.TerminationReason
+	Replies     []string
+	Results     []string // in the order of the calls
+	Resumed     []string // why
+	Interrupted int      // replies
+}
+
+func outcomeOf(log []schemas.Event) outcome {
+	o := outcome{Reasons: system.Reasons(log), Replies: system.Replied(log)}
+	for _, d := range system.DataOf[*schemas.MessageEnd](log) {
+		if d.Interrupted {
+			o.Interrupted++
+		}
+		if m, ok := d.Message.Message.(*schemas.ToolResultMessage); ok {
+			o.Results = append(o.Results, m.Content.JoinText())
+		}
+	}
+	for _, d := range system.DataOf[*schemas.RunResumed](log) {
+		o.Resumed = append(o.Resumed, d.Reason)
+	}
+	return o
+}
+
+// twoCalls is a run of one turn with two calls and one without.
+var twoCalls = responses{calls(bash(note("a")+"; echo A"), bash(held("b")+"; echo B")), text("done")}
+
+// A row is a point at which a runner is killed.
+type row struct {
+	point
+	name  string
+	held  bool      // the second call does not end before the runner is dead
+	plays responses // what the first runner plays, if not what the second does
+	want  outcome
+}
+
+func resumed(reasons ...string) outcome { return outcome{Resumed: reasons} }
+
+const (
+	whileStreaming = "while the model was streaming"
+	beforeCalls    = "before all tool calls were dispatched"
+)
+
+var rows = []row{
+	{name: "before the command is in the log", point: point{what: schemas.EventCommandAccepted, n: 1}},
+	{name: "when the command is in the log and nobody knows", point: point{what: schemas.EventCommandAccepted, n: 1, after: true}},
+	{name: "before the reply's beginning is stored", point: point{what: schemas.EventMessageStart, n: 2}, want: resumed("before the model was called")},
+	{name: "when the reply's beginning is stored", point: point{what: schemas.EventMessageStart, n: 2, after: true},
+		want: outcome{Resumed: []string{whileStreaming}, Interrupted: 1}},
+	{name: "while the model is streaming", point: point{what: passUpdate, n: 1}, plays: responses{stuck},
+		want: outcome{Resumed: []string{whileStreaming}, Interrupted: 1}},
+	{name: "when the reply is stored", point: point{what: schemas.EventMessageEnd, n: 2, after: true}, want: resumed(beforeCalls)},
+	{name: "when the first call is taken up", point: point{what: schemas.EventToolExecutionStart, n: 1, after: true}, want: resumed(beforeCalls)},
+	{name: "before the first call is dispatched", point: point{what: passDispatch, n: 1}},
+	{name: "when the first call is dispatched and the second is not", point: point{what: passDispatch, n: 1, after: true}},
+	{name: "before the second call is dispatched", point: point{what: passDispatch, n: 2}},
+	{name: "while tools run, before the acknowledgement", point: point{what: passAck, n: 1}, held: true},
+	{name: "while tools run, before a result is in the log", point: point{what: schemas.EventToolExecutionEnd, n: 1}, held: true},
+	{name: "while tools run, when a result is in the log", point: point{what: schemas.EventToolExecutionEnd, n: 1, after: true}, held: true},
+	{name: "before the last event", point: point{what: schemas.EventAgentEnd, n: 1}, want: resumed("before agent_end")},
+	{name: "after the last event, before the acknowledgement", point: point{what: schemas.EventAgentEnd, n: 1, after: true}},
+}
+
+// TestEveryRow kills a runner at every point of the table of what is done when something dies, and has another one go on.
+func TestEveryRow(t *testing.T) {
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if !r.held {
+				w.write("go", "")
+			}
+			w.toolworker("w1", nil)
+			plays := r.plays
+			if plays == nil {
+				plays = twoCalls
+			}
+			at := killAt(r.point)
+			w.runner("first", plays, at)
+			w.prompt("s1")
+			w.await(at)
+			w.runner("second", twoCalls, nil)
+			w.write("go", "")
+			log := w.ended("s1")
+
+			want := r.want
+			want.Reasons, want.Replies = []schemas.TerminationReason{schemas.EndNoToolCalls}, []string{"", "done"}
+			want.Results = []string{"A\n", "B\n"}
+			if d := cmp.Diff(want, outcomeOf(log)); d != "" {
+				t.Errorf("the run (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(map[string]int{"a": 1, "b": 1}, w.counted("count")); d != "" {
+				t.Errorf("executions (-want +got):\n%s", d)
+			}
+			if n := w.stored(schemas.StreamTools); n != 2 {
+				t.Errorf("%d calls were dispatched", n)
+			}
+			wantExplained(t, log, "first", "second")
+		})
+	}
+}
+
+// await waits until a tap has struck.
+func (w *world) await(at *tap) {
+	w.t.Helper()
+	ctx, cancel := w.deadline()
+	defer cancel()
+	select {
+	case <-at.struck:
+	case <-ctx.Done():
+		w.t.Fatalf("the process never came to the point %s", at.at)
+	}
+}
+
+// wantExplained wants everything up to a moment to be of one runner and the rest of another, and each run_resumed to say
+// from where, and which reply it has closed.
+func wantExplained(t *testing.T, log []schemas.Event, first, second string) {
+	t.Helper()
+	var last uint64 // of the first runner
+	closed := ""    // id of the reply that was closed last
+	for _, e := range log {
+		switch e.Source {
+		case source(first):
+			if last+1 != e.Seq {
+				t.Errorf("event %d is of %s again", e.Seq, first)
+			}
+			last = e.Seq
+		case source(second):
+		default:
+			t.Errorf("event %d is of %s", e.Seq, e.Source)
+		}
+		switch d := e.Data.(type) {
+		case *schemas.MessageEnd:
+			if d.Interrupted {
+				closed = d.MessageID
+			}
+		case *schemas.RunResumed:
+			if d.From != last || d.MessageID != closed {
+				t.Errorf("event %d says from %d, reply %q, want from %d, reply %q", e.Seq, d.From, d.MessageID, last, closed)
+			}
+		}
+	}
+}
+
+func source(runner string) string { return "/loopbus/runner/" + runner }

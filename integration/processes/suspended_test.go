@@ -1,0 +1,247 @@
+//go:build unix
+
+package processes_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/integration/internal/wire"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// modelCalls counts the calls of a model, by the spans that a runner sends when they end.
+type modelCalls struct {
+	server *httptest.Server
+	n      atomic.Int64
+}
+
+func newModelCalls(t *testing.T) *modelCalls {
+	t.Helper()
+	c := new(modelCalls)
+	c.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		c.n.Add(int64(bytes.Count(body, []byte("model call"))))
+	}))
+	t.Cleanup(c.server.Close)
+	return c
+}
+
+// What a model says to those sessions whose next step after the reply under way is a model call, and to those for which it is
+// a tool call.
+var (
+	slowScript = script{
+		"more": {text("and more")}, "model": {slow(2000)}, "tool": {slowCall(2000, note("a")), text("done")},
+	}
+	quickScript = script{
+		"more": {text("and more")}, "model": {text("done")}, "tool": {calls(bash(note("a"))), text("done")},
+	}
+)
+
+// TestASuspendedRunner takes all time from the only runner for longer than the others wait, and gives it back when its
+// sessions have come to their end elsewhere. It finds out at its first append, in some of them before it would call the model
+// again, in the others before it would dispatch a call.
+func TestASuspendedRunner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.toolworker("w1", nil)
+	asked, at := newModelCalls(t), watch()
+	suspended := w.runner("suspended", slowScript, at, "--otlp", asked.server.URL, "--takeover", bus.DefaultTakeover.String())
+	sessions := w.keepAwake(3)
+	if err := suspended.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now()
+	w.runner("other", quickScript, nil, "--takeover", bus.DefaultTakeover.String())
+	for _, s := range sessions {
+		w.until(s, "another runner's event", func(e schemas.Event) bool { return e.Source == source("other") })
+	}
+	took := time.Since(since)
+	t.Logf("all sessions went on elsewhere %s after SIGSTOP", took.Round(time.Millisecond))
+	if took > bus.DefaultTakeover+slack {
+		t.Errorf("sessions went on elsewhere only %s after SIGSTOP", took)
+	}
+	for _, s := range sessions {
+		w.ended(s)
+	}
+	acks, events, dispatched := at.count(passAck), at.events(), at.count(passDispatch)
+	if err := suspended.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	w.rejoined("suspended")
+	w.wantLost(suspended, sessions)
+	suspended.awaitReady()
+	if n := at.count(passAck) - acks; n > 0 {
+		t.Errorf("the runner acknowledged %d messages after it was suspended", n)
+	}
+	if n := at.events() - events; n > len(sessions) {
+		t.Errorf("it tried to append %d events to %d sessions", n, len(sessions))
+	}
+	if n := at.count(passDispatch) - dispatched; n > 0 {
+		t.Errorf("it dispatched %d calls", n)
+	}
+	for _, s := range sessions {
+		o := outcomeOf(w.ended(s))
+		if len(o.Reasons) != 1 || o.Reasons[0] != schemas.EndNoToolCalls || o.Interrupted != 1 || !slices.Equal(o.Resumed, []string{whileStreaming}) {
+			t.Errorf("session %s: %+v", s, o)
+		}
+	}
+	if d := cmp.Diff(map[string]int{"a": 3}, w.counted("count")); d != "" {
+		t.Errorf("executions (-want +got):\n%s", d)
+	}
+	if err := suspended.Terminate(); err != nil { // it sends the spans that it has kept
+		t.Fatal(err)
+	}
+	<-suspended.Done()
+	if n := asked.n.Load(); n != int64(len(sessions)) {
+		t.Errorf("the suspended runner called the model %d times in %d sessions", n, len(sessions))
+	}
+}
+
+// TestASuspendedRunnerKeepsNothingFromOthers has the runner that went on for a suspended one killed, while the suspended one has
+// come back and still waits for a model that says nothing: its signs of life must not keep the session from being driven again.
+func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	silent := script{"hang": {slow(3_600_000)}}
+	first := w.runner("first", silent, nil, "--idle-timeout", "0", "--takeover", bus.DefaultTakeover.String())
+	w.send("s1", schemas.CommandPrompt, "", "hang")
+	w.until("s1", "its reply", nth(schemas.EventMessageStart, 2))
+	if err := first.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	second := w.runner("second", silent, nil, "--idle-timeout", "0", "--takeover", bus.DefaultTakeover.String())
+	w.until("s1", "its reply elsewhere", nth(schemas.EventMessageStart, 3))
+	if err := first.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	w.rejoined("first")
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now()
+	w.until("s1", "its reply once more", nth(schemas.EventMessageStart, 4))
+	if took := time.Since(since); took > bus.DefaultTakeover+slack {
+		t.Errorf("the session went on only %s after SIGKILL", took)
+	}
+}
+
+// slack is what a busy machine may add to a bound.
+const slack = 20 * time.Second
+
+// keepAwake starts sessions of both kinds, so many of each, whose replies are being streamed when it returns.
+func (w *world) keepAwake(each int) (sessions []string) {
+	w.t.Helper()
+	for _, next := range []string{"model", "tool"} {
+		for i := range each {
+			s := fmt.Sprintf("%s%d", next, i)
+			sessions = append(sessions, s)
+			w.send(s, schemas.CommandPrompt, "", next)
+			w.until(s, "its reply", nth(schemas.EventMessageStart, 2))
+			if next == "model" {
+				w.send(s, schemas.CommandFollowUp, "", "more")
+				w.until(s, "the follow-up", nth(schemas.EventCommandAccepted, 2))
+			}
+		}
+	}
+	return sessions
+}
+
+// wantLost waits until a runner has said of each session that it is lost, and wants it to say nothing more of any, but for an
+// append that was under way when the runner was suspended.
+func (w *world) wantLost(c *command, sessions []string) {
+	w.t.Helper()
+	lost, underWay := says("session lost: another runner has it"), says("append without an answer, finding out")
+	system.Eventually(w.t, c.name+" finds its sessions lost", func() bool { return len(c.logged(lost)) >= len(sessions) })
+	for _, s := range sessions {
+		lines := c.logged(func(e entry) bool { return e["session"] == s && !underWay(e) })
+		if len(lines) != 1 || !lost(lines[0]) || lines[0]["seq"] == nil {
+			w.t.Errorf("of session %s the runner says %v", s, lines)
+		}
+	}
+	if errors := c.logged(func(e entry) bool { return e["level"] == "ERROR" }); len(errors) > 0 {
+		w.t.Errorf("the runner complains: %v", errors)
+	}
+}
+
+// TestARunnerIsSuspendedBeforeItDispatches takes all time from a runner when what precedes a dispatch has just been stored.
+func TestARunnerIsSuspendedBeforeItDispatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write("go", "")
+	w.toolworker("w1", nil)
+	at := newTap(point{what: schemas.EventToolExecutionStart, n: 2, after: true}, wire.Pass, func(c *command) {
+		if err := c.Freeze(); err != nil {
+			t.Error(err)
+		}
+	})
+	suspended := w.runner("suspended", twoCalls, at)
+	w.prompt("s1")
+	w.await(at)
+	w.runner("other", twoCalls, nil)
+	w.ended("s1")
+	if err := suspended.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	w.rejoined("suspended")
+	w.wantLost(suspended, []string{"s1"})
+	if n := at.count(passDispatch) + at.count(passAck); n > 0 {
+		t.Errorf("the suspended runner sent %d calls and acknowledgements", n)
+	}
+	if d := cmp.Diff(map[string]int{"a": 1, "b": 1}, w.counted("count")); d != "" {
+		t.Errorf("executions (-want +got):\n%s", d)
+	}
+	wantExplained(t, w.ended("s1"), "suspended", "other")
+}
+
+// nth holds for the nth event of a type.
+func nth(want schemas.EventType, n int) func(schemas.Event) bool {
+	return func(e schemas.Event) bool {
+		if e.Type() == want {
+			n--
+		}
+		return n == 0
+	}
+}
+
+// rejoined waits until a runner reads partitions.
+func (w *world) rejoined(id string) {
+	w.t.Helper()
+	system.Eventually(w.t, id+" reads partitions", func() bool { return len(w.partitionsOf(id)) > 0 })
+}
+
+// partitionsOf asks the runners, of which any may answer, until it has the word of one.
+func (w *world) partitionsOf(id string) []int {
+	w.t.Helper()
+	for {
+		msg, err := w.conn.NATS().Request(w.conn.Subjects().Prefix()+".svc.runner.status", nil, time.Second)
+		if err != nil {
+			return nil
+		}
+		var status struct {
+			ID         string `json:"id"`
+			Partitions []int  `json:"partitions"`
+		}
+		if err := json.Unmarshal(msg.Data, &status); err != nil {
+			w.t.Fatal(err)
+		}
+		if status.ID == id {
+			return status.Partitions
+		}
+	}
+}

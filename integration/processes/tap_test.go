@@ -1,0 +1,163 @@
+//go:build unix
+
+package processes_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/integration/internal/wire"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// What passes that is no event. An event passes under the name of its type.
+const (
+	passDispatch = "dispatch" // of a tool call
+	passUpdate   = "update"
+	passResult   = "result" // of a tool call, from its worker
+	passAck      = "ack"    // of a command or a tool's result
+	passSettle   = "settle" // of a tool call, by its worker
+)
+
+// point is the nth message of a kind that a process sends, from 1: right before it reaches the server, or right after the
+// server has answered it and before the process has the answer.
+type point struct {
+	what  schemas.EventType // or one of the above
+	n     int
+	after bool
+}
+
+func (p point) String() string {
+	when := "before"
+	if p.after {
+		when = "after"
+	}
+	return fmt.Sprintf("%s %s %d", when, p.what, p.n)
+}
+
+// tap does something when a process comes to a point, and then what verdict says of the message, or of its answer.
+type tap struct {
+	at      point
+	strike  func(c *command)
+	verdict wire.Verdict
+	struck  chan struct{} // closed when it has been done
+
+	mu      sync.Mutex
+	process *command
+	passed  map[schemas.EventType]int
+	await   string // reply subject of the answer that is waited for
+}
+
+// killAt is a tap that kills its process.
+func killAt(at point) *tap {
+	return newTap(at, wire.Kill, func(c *command) {
+		if err := c.Kill(); err != nil {
+			c.w.t.Error(err)
+		}
+	})
+}
+
+// watch is a tap that only counts.
+func watch() *tap { return newTap(point{}, wire.Pass, nil) }
+
+func newTap(at point, verdict wire.Verdict, strike func(*command)) *tap {
+	return &tap{at: at, strike: strike, verdict: verdict, struck: make(chan struct{}), passed: map[schemas.EventType]int{}}
+}
+
+// Sent implements [wire.Tap].
+func (w *tap) Sent(m *wire.Message) wire.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	what := kindOf(m)
+	w.passed[what]++
+	switch {
+	case w.at.n == 0 || what != w.at.what || w.passed[what] != w.at.n:
+		return wire.Pass
+	case !w.at.after:
+		return w.fire()
+	case m.Reply == "":
+		return wire.Probe
+	}
+	w.await = m.Reply
+	return wire.Pass
+}
+
+// Received implements [wire.Tap].
+func (w *tap) Received(m *wire.Message) wire.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.await == "" || w.await != m.Subject {
+		return wire.Pass
+	}
+	w.await = ""
+	return w.fire()
+}
+
+// Probed implements [wire.Tap].
+func (w *tap) Probed() wire.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fire()
+}
+
+// count is how many messages of a kind have passed.
+func (w *tap) count(what schemas.EventType) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.passed[what]
+}
+
+// events is how many events have passed.
+func (w *tap) events() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range schemas.DurableEventTypes() {
+		n += w.passed[t]
+	}
+	return n
+}
+
+func (w *tap) fire() wire.Verdict {
+	w.strike(w.process)
+	close(w.struck)
+	return w.verdict
+}
+
+// kindOf says what a message is that a process sends, "" if nothing of interest.
+func kindOf(m *wire.Message) schemas.EventType {
+	var subjects schemas.Subjects
+	if _, err := subjects.ParseEvent(m.Subject); err == nil {
+		return eventTypeOf(m)
+	}
+	if _, _, _, err := subjects.ParseTool(m.Subject); err == nil {
+		return passDispatch
+	}
+	if _, update, err := subjects.ParseLive(m.Subject); err == nil && update {
+		return passUpdate
+	}
+	if _, kind, err := subjects.ParseCommand(m.Subject); err == nil && kind == schemas.CommandToolResult {
+		return passResult
+	}
+	if strings.HasPrefix(m.Subject, "$JS.ACK.") && (len(m.Data) == 0 || string(m.Data) == "+ACK") {
+		if strings.Contains(m.Subject, "."+schemas.StreamTools+".") {
+			return passSettle
+		}
+		return passAck
+	}
+	return ""
+}
+
+func eventTypeOf(m *wire.Message) schemas.EventType {
+	header, err := nats.DecodeHeadersMsg(m.Header)
+	if err != nil {
+		return ""
+	}
+	e, err := schemas.DecodeEvent(header, m.Data)
+	if err != nil {
+		return ""
+	}
+	return e.Type()
+}

@@ -1,0 +1,147 @@
+//go:build unix
+
+package processes_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// partitions of the inbox: few, so that runners are up at once.
+const partitions = 8
+
+// world is what outlives the processes of a test: a NATS server with its streams, and the directory that the tools work in.
+// Its own connection does not go through a gateway.
+type world struct {
+	t     *testing.T
+	url   string
+	conn  *bus.Conn
+	store *eventstore.Store
+	root  string
+}
+
+// newWorld is a world on a server inside the test.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOn(t, system.StartServer(t, false).ClientURL(), bus.StreamOptions{})
+}
+
+func newWorldOn(t *testing.T, url string, o bus.StreamOptions) *world {
+	t.Helper()
+	w := &world{t: t, url: url, conn: system.Connect(t, url, "test"), root: t.TempDir()}
+	o.Partitions = partitions
+	if err := bus.Setup(t.Context(), w.conn, o); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) deadline() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(w.t.Context(), system.Deadline)
+}
+
+// send stores a command in a session's inbox. With an id, the stream recognises it for as long as it does.
+func (w *world) send(session string, kind schemas.CommandKind, id, payload string) {
+	w.t.Helper()
+	m := nats.NewMsg(w.conn.Subjects().Command(session, kind))
+	m.Data = []byte(payload)
+	if id != "" {
+		m.Header.Set(nats.MsgIdHdr, id)
+	}
+	ctx, cancel := w.deadline()
+	defer cancel()
+	if _, err := w.conn.JetStream().PublishMsg(ctx, m); err != nil {
+		w.t.Fatalf("send %s %s to session %s: %v", kind, id, session, err)
+	}
+}
+
+func (w *world) prompt(session string) {
+	w.t.Helper()
+	w.send(session, schemas.CommandPrompt, "", "go")
+}
+
+// until follows a session's log from its first event and returns it up to the first for which last holds.
+func (w *world) until(session, what string, last func(schemas.Event) bool) (log []schemas.Event) {
+	w.t.Helper()
+	ctx, cancel := w.deadline()
+	defer cancel()
+	for e, err := range w.store.Follow(ctx, session, 1) {
+		if err != nil {
+			w.t.Fatalf("session %s, waiting for %s: %v", session, what, err)
+		}
+		if log = append(log, e); last(e) {
+			return log
+		}
+	}
+	w.t.Fatalf("session %s: never saw %s, the log is %v", session, what, system.TypesOf(log))
+	return nil
+}
+
+// ended waits for the end of the session's first run and for everything to be settled, and returns the whole log, which has
+// to be sound.
+func (w *world) ended(session string) []schemas.Event {
+	w.t.Helper()
+	w.until(session, "the end of the run", system.Ends(1))
+	w.empty(schemas.StreamCommands)
+	w.empty(schemas.StreamTools)
+	system.Verify(w.t, w.store, session)
+	if n := w.stored(schemas.StreamDead); n > 0 {
+		w.t.Errorf("%d messages could not be processed", n)
+	}
+	return system.LogOf(w.t, w.store, session)
+}
+
+// empty waits until nothing is left in a stream.
+func (w *world) empty(stream string) {
+	w.t.Helper()
+	system.Eventually(w.t, stream+" is empty", func() bool {
+		s, err := w.conn.JetStream().Stream(w.t.Context(), stream)
+		return err == nil && s.CachedInfo().State.Msgs == 0
+	})
+}
+
+// stored is how many messages a stream has ever taken.
+func (w *world) stored(stream string) uint64 {
+	w.t.Helper()
+	s, err := w.conn.JetStream().Stream(w.t.Context(), stream)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s.CachedInfo().State.LastSeq
+}
+
+// write makes a file in the tools' directory.
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.root, name), []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// counted returns how often each line stands in a file of the tools' directory.
+func (w *world) counted(name string) map[string]int {
+	w.t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.root, name))
+	if err != nil && !os.IsNotExist(err) {
+		w.t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for line := range strings.Lines(string(data)) {
+		lines[strings.TrimSpace(line)]++
+	}
+	return lines
+}

@@ -1,0 +1,155 @@
+package simulation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/integration/internal/history"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// clock is how a moment is shown.
+const clock = "15:04:05.000000"
+
+// checkAck holds an acknowledgement against the rule of rest: what the command did is stored, and either its session waits
+// for others or another command of it is in the queue. The caller holds the lock.
+func (w *world) checkAck(m *message, by string) {
+	s := &w.session(m.cmd.Session).state
+	if lacks(s, m.cmd) {
+		w.fail(fmt.Sprintf("%s acknowledged %s %s of %s, and what it does is not in the log", by, m.cmd.Data.CommandKind(), m.cmd.ID, s.Session))
+	}
+	if slices.ContainsFunc(w.queue.messages, func(o *message) bool { return o.cmd.Session == s.Session }) {
+		return
+	}
+	if owed := w.owed(s); owed != "" {
+		w.fail(fmt.Sprintf("%s acknowledged %s of %s, and nothing is left to wake it: %s", by, m.cmd.ID, s.Session, owed))
+	}
+}
+
+// lacks reports whether a log has nothing of a command that it should know.
+func lacks(s *loop.State, cmd schemas.Command) bool {
+	switch d := cmd.Data.(type) {
+	case *schemas.ToolResponse:
+		call := s.Call(d.Call)
+		return call != nil && call.End == nil
+	case *schemas.Timer:
+		return d.Name == schemas.TimerRunDeadline && s.Run != nil && s.Run.ID == d.RunID && s.Run.Abort == nil
+	}
+	return !s.Taken[cmd.ID]
+}
+
+// owed says what a session's runner has still to do, "" if it waits for others. The caller holds the lock.
+func (w *world) owed(s *loop.State) string {
+	switch step := loop.Next(s).(type) {
+	case loop.Rest:
+		return ""
+	case loop.Retry:
+		if w.timers[s.Session+"/"+schemas.TimerRetry] != nil {
+			return ""
+		}
+		return fmt.Sprintf("a retry at %s without a timer", step.NotBefore.Format(clock))
+	case loop.RunTools:
+		if step.Aborted {
+			return "an abort"
+		}
+		held := loop.Held(s, w.window)
+		for _, i := range step.Calls {
+			call := s.Run.Turn.Calls[i]
+			if held[i] && call.Key != "" { // one before it is with a worker, or this finds what is missing
+				continue
+			}
+			if call.Key == "" || !w.underWay(s.Session, call.Key) {
+				return fmt.Sprintf("call %s %q, which no worker has", call.ToolCall.Name, call.Key)
+			}
+		}
+		return ""
+	default:
+		return fmt.Sprintf("%T %+v", step, step)
+	}
+}
+
+// quiet reports whether everything has come to rest, and if not, why not.
+func (w *world) quiet() (ok bool, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.queue.messages {
+		return false, fmt.Sprintf("%s %s of %s is not acknowledged after %d deliveries", m.cmd.Data.CommandKind(), m.cmd.ID, m.cmd.Session, m.deliveries)
+	}
+	for key := range w.jobs {
+		return false, "call " + key + " is not settled"
+	}
+	for _, s := range w.sessions {
+		if !s.state.Idle() {
+			return false, fmt.Sprintf("session %s is in the middle of run %s, next %T", s.state.Session, s.state.Run.ID, loop.Next(&s.state))
+		}
+	}
+	return true, ""
+}
+
+// judge holds everything that happened against what is promised.
+func (w *world) judge() {
+	logs := map[string][]schemas.Event{}
+	for id, s := range w.sessions {
+		report, err := w.store.Verify(context.Background(), id, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(id)})
+		if err == nil && report.Bad != nil {
+			err = report.Bad
+		}
+		if err == nil {
+			logs[id], err = all(w.store.Read(context.Background(), id, 1))
+		}
+		if err != nil || report.Events != s.state.Seq {
+			w.violated("the log of %s has %d events, should have %d: %v", id, report.Events, s.state.Seq, err)
+		}
+	}
+	for _, v := range history.Check(history.History{
+		Commands: w.commands, Logs: logs, Executions: w.executions, OrderWait: waitForEarlier, Counted: counted,
+	}).Violations {
+		if v.Class == history.Order && w.passed[pair{v.Commands[0], v.Commands[1]}] {
+			continue
+		}
+		w.violated("%s", v)
+	}
+}
+
+// pair is a command and one that was sent later.
+type pair struct{ before, after string }
+
+// mayPass notes that a message has failed after it had entered, when one behind it was in or had its turn already: it has
+// no way to wait.
+func (w *world) mayPass(failed, other *delivery) {
+	if other == nil || other.seq < failed.seq {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.passed[pair{failed.cmd.ID, other.cmd.ID}] = true
+}
+
+// counted says under what name a call's executions are counted.
+func counted(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (history.Call, bool) {
+	call := history.Call{Key: session + "/" + string(key)}
+	for _, d := range definitions {
+		if d.Name == start.ToolName {
+			call.Effect = d.Effect
+		}
+	}
+	return call, true
+}
+
+// refold is the state of a session after some events, as a runner saves it.
+func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
+	return func(events iter.Seq[schemas.Event]) ([]byte, error) {
+		state := &loop.State{Session: session}
+		for e := range events {
+			if err := state.Apply(e); err != nil {
+				return nil, err
+			}
+		}
+		return json.Marshal(state)
+	}
+}

@@ -1,0 +1,22 @@
+// Package simulation drives hosts, as runners have them, on a log, an inbox, tools and a model that are simulated: what
+// takes time there takes it by a fake clock, and everything random comes from a seed. So thousands of worlds, each with
+// runners that crash, are suspended or stop, pass in seconds, and each can be had again.
+//
+// The log is eventstore.Memory behind a network that is slow and loses things. The inbox keeps the rules of the real one
+// (package bus): partitions that one runner at a time is pinned to, delivery again after a time without signs of life,
+// handing over, one order per session. What a process has sent arrives although the process dies; what it has not sent
+// never does; a process that is suspended stands still at the next thing it sends or receives.
+//
+// In two things this inbox is stricter than package bus. A message that it has given no sign of life for in time is not its
+// own any more: its delivery is ended and never acknowledged. And a message that fails after it has entered holds back
+// those behind it, and those beside it that have not failed yet, as one does that has not entered.
+//
+// Held against it is, while it goes on: no command is acknowledged before what it did is stored, nor while its session
+// would have nobody left to wake it; no delta comes before what it belongs to; a runner that lost a session while it was
+// suspended calls no model and no tool for it. And when everything has come to rest, what package history says of
+// outcomes, order, runs, calls and executions, and that every log verifies.
+//
+//	go test ./integration/simulation                      some seconds of random seeds
+//	go test ./integration/simulation -sim.seeds 100000    more of them
+//	go test ./integration/simulation -sim.seed 4711 -v    one of them again, told step by step
+package simulation

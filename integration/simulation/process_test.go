@@ -1,0 +1,180 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+var (
+	errDead     = errors.New("the process is dead")
+	errNoAnswer = errors.New("no answer")
+)
+
+// requestTimeout is how long a process waits for an answer that will not come.
+const requestTimeout = 2 * time.Second
+
+// process is something that can die and be suspended. Everything that its goroutines do for others to see goes through
+// it.
+type process struct {
+	*world
+	name string
+	ctx  context.Context // ends when it dies
+	kill context.CancelCauseFunc
+
+	mu     sync.Mutex
+	dead   bool
+	frozen chan struct{} // closed when it goes on; nil while it is not suspended
+	slept  time.Time     // when it was suspended last
+	woke   time.Time     // when it went on after that
+}
+
+func (w *world) newProcess(name string) *process {
+	p := &process{world: w, name: name}
+	p.ctx, p.kill = context.WithCancelCause(w.ctx)
+	return p
+}
+
+// pass waits while the process is suspended, and fails when it is dead. What is waiting for whom does not go on at the
+// same moment.
+func (p *process) pass(what string) error {
+	for slept := false; ; slept = true {
+		p.mu.Lock()
+		dead, frozen := p.dead, p.frozen
+		p.mu.Unlock()
+		switch {
+		case dead:
+			return errDead
+		case frozen != nil:
+			<-frozen
+		case slept:
+			time.Sleep(p.draw(p.name+" wakes "+what).between(0, 200*time.Microsecond))
+			return p.pass(what)
+		default:
+			return nil
+		}
+	}
+}
+
+// die ends the process where it stands.
+func (p *process) die() {
+	p.mu.Lock()
+	p.dead = true
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+	p.mu.Unlock()
+	p.kill(errDead)
+}
+
+// freeze suspends the process, if it is not.
+func (p *process) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil && !p.dead {
+		p.frozen, p.slept = make(chan struct{}), time.Now()
+	}
+}
+
+// thaw lets it go on.
+func (p *process) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen, p.woke = nil, time.Now()
+	}
+}
+
+// asleepSince reports whether the process was suspended, for longer than d, after a moment.
+func (p *process) asleepSince(at time.Time, d time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.woke.After(at) && p.woke.Sub(p.slept) > d
+}
+
+// ask does something at a server and waits for the answer. What has been sent arrives, also when its sender is dead by then.
+func ask[T any](ctx context.Context, p *process, what string, effect func() (T, error)) (answer T, err error) {
+	if err := p.pass(what); err != nil {
+		return answer, err
+	}
+	type reply struct {
+		answer T
+		err    error
+	}
+	replied := make(chan reply, 1)
+	r := p.draw(p.name + " " + what)
+	there, back, fault := r.latency(), r.latency(), p.faulty()
+	lost, unheard := fault && r.permille(8), fault && r.permille(8)
+	if !lost {
+		time.AfterFunc(there, func() {
+			answer, err := effect()
+			replied <- reply{answer, err}
+		})
+	}
+	wait := there + back
+	if lost || unheard {
+		wait = requestTimeout + back
+	}
+	if err := sleep(ctx, wait); err != nil {
+		return answer, err
+	}
+	if err := p.pass(what); err != nil {
+		return answer, err
+	}
+	if lost || unheard {
+		return answer, errNoAnswer
+	}
+	got := <-replied
+	return got.answer, got.err
+}
+
+// request is [ask] for what has no answer but an error.
+func (p *process) request(ctx context.Context, what string, effect func() error) error {
+	_, err := ask(ctx, p, what, func() (struct{}, error) { return struct{}{}, effect() })
+	return err
+}
+
+// send does something at a server without waiting for it.
+func (p *process) send(what string, effect func()) {
+	if p.pass(what) != nil {
+		return
+	}
+	r := p.draw(p.name + " " + what)
+	if there := r.latency(); !p.faulty() || !r.permille(8) {
+		time.AfterFunc(there, effect)
+	}
+}
+
+// sleep waits for d, or returns the cause of the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// processClock is the clock as the process sees it: nothing goes off while it is suspended.
+type processClock struct{ *process }
+
+func (processClock) Now() time.Time { return time.Now() }
+
+func (c processClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+	return time.AfterFunc(d, func() {
+		if c.pass("clock") == nil {
+			f()
+		}
+	}).Stop
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}

@@ -1,0 +1,10 @@
+//go:build !race
+
+package simulation_test
+
+// How many seeds are run, and how many are run twice, where nobody says.
+const (
+	raceEnabled  = false
+	defaultSeeds = 200
+	replays      = 20
+)

@@ -1,0 +1,56 @@
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/loopbus/loopbus/integration/internal/cluster"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/providers/rehearsal"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A disk without room, as the kernel tells it: the next block of a stream is /dev/full. Nothing is acknowledged that is not
+// kept. When there is room, and the server has been started again, everything goes on.
+func TestAFullDisk(t *testing.T) {
+	for _, stream := range []string{schemas.StreamCommands, schemas.StreamEvents} {
+		t.Run(stream, func(t *testing.T) {
+			t.Parallel()
+			c := cluster.Start(t, cluster.Options{Servers: 1})
+			s := system.Start(t, c.URL(), system.Options{Model: &rehearsal.Model{}})
+			s.Prompted(t, "s0", "hello", 1)
+			acked := map[string][]string{"s0": {"hello"}}
+			noRoom := filepath.Join(filepath.Dir(blocks(t, c.StoreOf(0), stream)[0]), "2.blk")
+			if err := os.Symlink("/dev/full", noRoom); err != nil {
+				t.Fatal(err)
+			}
+			refused := 0
+			for i := 0; refused == 0 && i < 60; i++ {
+				session, text := fmt.Sprintf("s%d", i%3), fmt.Sprint(i, strings.Repeat(" word", 40<<10))
+				switch err := publish(t, s, session, text); {
+				case err == nil:
+					acked[session] = append(acked[session], text)
+				case errors.Is(err, context.DeadlineExceeded):
+					refused++
+				default:
+					t.Fatal(err)
+				}
+			}
+			if (refused > 0) != (stream == schemas.StreamCommands) {
+				t.Errorf("%d commands were not acknowledged", refused)
+			}
+			c.Kill(0)
+			if err := os.Remove(noRoom); err != nil {
+				t.Fatal(err)
+			}
+			c.Start(0)
+			c.WaitReady()
+			settled(t, s, acked)
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// searchTool tells at gate that a call has begun, and ends it when it is asked there again.
+func searchTool(version, workspace string, gate chan struct{}) tools.Tool {
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{Name: "search", Version: version, Workspace: workspace, Effect: schemas.EffectReadOnly},
+		Execute: func(ctx context.Context, _ tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			for range 2 { // begun, and let go
+				select {
+				case gate <- struct{}{}:
+				case <-ctx.Done():
+					return schemas.ToolResult{}, tools.Interrupted(ctx)
+				}
+			}
+			return schemas.TextResult("found"), nil
+		},
+	}
+}
+
+// instantTool is a searchTool that waits for nobody.
+func instantTool(version, workspace string) tools.Tool {
+	tool := searchTool(version, workspace, nil)
+	tool.Execute = func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		return schemas.TextResult("found"), nil
+	}
+	return tool
+}
+
+// untilAnnounced waits until the runner knows of so many of the tools.
+func untilAnnounced(t *testing.T, s *system.System, n int) {
+	t.Helper()
+	system.Eventually(t, "the tools are announced", func() bool {
+		all, err := s.Toolbox.Announcements(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(slices.DeleteFunc(all, func(a schemas.ToolAnnouncement) bool { return a.Name != "search" })) == n
+	})
+}
+
+// servedBy is which workers have answered calls, in the order of the log.
+func servedBy(log []schemas.Event) (workers []string) {
+	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
+		workers = append(workers, end.Worker)
+	}
+	return workers
+}
+
+// TestCallsReachTheSessionsWorkspace has a tool served in two workspaces and in none: the calls of a session go where
+// set_workspace says, from the next run on.
+func TestCallsReachTheSessionsWorkspace(t *testing.T) {
+	s := system.StartAlone(t, system.Options{Model: scripted.New(
+		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
+		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
+		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
+	)})
+	for worker, workspace := range map[string]string{"w-none": "", "w-a": "a", "w-b": "b"} {
+		system.StartWorker(t, s.Client, worker, instantTool("", workspace))
+	}
+	untilAnnounced(t, s, 3)
+	s.Prompted(t, "s1", "go", 1)
+	s.Send(t, "s1", schemas.CommandSetWorkspace, `{"workspace":"b"}`)
+	s.Prompted(t, "s1", "go", 2)
+	s.Send(t, "s1", schemas.CommandSetWorkspace, `{"workspace":""}`)
+	log := s.Prompted(t, "s1", "go", 3)
+	if d := cmp.Diff([]string{"w-none", "w-b", "w-none"}, servedBy(log)); d != "" {
+		t.Errorf("served by (-want +got):\n%s", d)
+	}
+	var told []string // to the model, where it changes
+	for _, start := range system.DataOf[*schemas.AgentStart](log) {
+		if c := start.Config; c != nil {
+			for _, def := range c.Tools {
+				told = append(told, fmt.Sprintf("%s in %q of %q", def.Name, def.Workspace, c.Workspace))
+			}
+		}
+	}
+	want := []string{`echo in "" of ""`, `search in "" of ""`, `search in "b" of "b"`, `echo in "" of ""`, `search in "" of ""`}
+	if d := cmp.Diff(want, told); d != "" {
+		t.Errorf("tools of the runs (-want +got):\n%s", d)
+	}
+}
+
+// TestARunKeepsTheVersionItBeganWith has a worker of another version come in the middle of a run: the run's later calls go
+// where the first one went, and the next run's to the new version.
+func TestARunKeepsTheVersionItBeganWith(t *testing.T) {
+	s := system.StartAlone(t, system.Options{Model: scripted.New(
+		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
+		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
+	)})
+	gate := make(chan struct{})
+	system.StartWorker(t, s.Client, "w-9", searchTool("9", "", gate))
+	untilAnnounced(t, s, 1)
+	s.Send(t, "s1", schemas.CommandPrompt, "go")
+	<-gate // the first call has begun
+	system.StartWorker(t, s.Client, "w-10", instantTool("10", ""))
+	untilAnnounced(t, s, 2)
+	for range 3 { // the first call ends, the second one begins and ends
+		<-gate
+	}
+	s.Until(t, "s1", "the end of the run", system.Ends(1))
+	log := s.Prompted(t, "s1", "go", 2)
+	if d := cmp.Diff([]string{"w-9", "w-9", "w-10"}, servedBy(log)); d != "" {
+		t.Errorf("served by (-want +got):\n%s", d)
+	}
+}
