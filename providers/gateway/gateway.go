@@ -96,23 +96,26 @@ func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *pro
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := g.key(ctx, m.Provider, req.APIKey)
-	if err != nil {
-		return nil, nil, err
-	}
 	r = &providers.Request{
-		Model: m, SystemPrompt: req.SystemPrompt, Messages: req.Messages, Tools: req.Tools, APIKey: key,
+		Model: m, SystemPrompt: req.SystemPrompt, Messages: req.Messages, Tools: req.Tools,
 		Reasoning: req.ThinkingLevel, SessionID: req.SessionID, HTTP: g.o.HTTP, Getenv: g.o.Getenv,
 	}
 	if g.o.Prepare != nil {
 		g.o.Prepare(r)
 	}
-	if g.o.Limiter == nil {
-		return r, func() {}, nil
+	done = func() {}
+	if g.o.Limiter != nil {
+		r.OnResponse = g.throttled(m.Provider, r.OnResponse)
+		if done, err = g.o.Limiter.Acquire(ctx, m.Provider, req.SessionID); err != nil {
+			return nil, nil, err
+		}
 	}
-	r.OnResponse = g.throttled(m.Provider, r.OnResponse)
-	done, err = g.o.Limiter.Acquire(ctx, m.Provider, req.SessionID)
-	return r, done, err
+	// Last: what waited for its place may have waited longer than a key lives.
+	if r.APIKey, err = g.key(ctx, m.Provider, req.APIKey); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return r, done, nil
 }
 
 // key is the request's own, else the provider's.

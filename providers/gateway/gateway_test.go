@@ -136,3 +136,20 @@ func TestRetryableKnowsTheWindow(t *testing.T) {
 		}
 	}
 }
+
+// noKey is a key service that does not answer.
+type noKey struct{}
+
+func (noKey) Key(context.Context, string) (string, error) { return "", errors.New("no key") }
+
+func TestARequestWithoutAKeyGivesItsPlaceBack(t *testing.T) {
+	var asked []*providers.Request
+	p := &places{}
+	m := ask(t, newGateway(t, gateway.Options{Keys: noKey{}, Limiter: p}, api(&asked, 200, nil)), t.Context(), schemas.ModelRef{ID: "m"})
+	if !m.Failed() || m.ErrorMessage != "no key" || len(asked) != 0 {
+		t.Errorf("%d requests, %s %q", len(asked), m.StopReason, m.ErrorMessage)
+	}
+	if d := cmp.Diff([]string{"take shop s1", "give back"}, p.log); d != "" {
+		t.Errorf("limiter (-want +got):\n%s", d)
+	}
+}
