@@ -95,6 +95,7 @@ func runRouter(t *testing.T, sub message.Subscriber, handle message.NoPublishHan
 
 // Without AGENT_DEAD the message must stay, for the letter is not stored.
 func TestMessageStaysIfItsLetterCannotBeStored(t *testing.T) {
+	t.Parallel()
 	c := connect(t, startServer(t))
 	q := newQueue(t, c)
 	sub := q.subscriber(t, bus.SubscriberOptions{NackDelay: func(uint64) time.Duration { return 0 }}, 10*time.Second)

@@ -51,6 +51,7 @@ func takeAndDie(t *testing.T, c *bus.Conn, messages int) {
 // What a runner had received that died comes to another one only after AckWait. What was sent later, which that one
 // receives at once, does not pass it.
 func TestCommandsDoNotPassThoseThatDiedWithTheirReader(t *testing.T) {
+	t.Parallel()
 	s, c := newSmallBus(t)
 	options := func(id string) bus.InboxOptions {
 		o := fastOptions(id)

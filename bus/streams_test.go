@@ -167,6 +167,7 @@ func TestLogKeepsEverything(t *testing.T) {
 }
 
 func TestBucketsWork(t *testing.T) {
+	t.Parallel()
 	c := newBus(t)
 	for _, bucket := range []string{schemas.BucketTools, schemas.BucketRunners} {
 		kv, err := c.JetStream().KeyValue(deadline(t), bucket)

@@ -55,8 +55,10 @@ func (w *world) awaitRest(ctx context.Context) (left []string) {
 	return nil
 }
 
-// left says what keeps the streams from rest.
+// left says what keeps the streams from rest. A stream that has no leader answers nothing.
 func (w *world) left(ctx context.Context) (left []string) {
+	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+	defer cancel()
 	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools, schemas.StreamEvents} {
 		stream, err := w.conn.JetStream().Stream(ctx, name)
 		var info *jetstream.StreamInfo

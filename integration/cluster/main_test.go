@@ -9,14 +9,21 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/integration/internal/cluster"
+	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
 // programs is where the programs are that the tests run. A server that is started by a test has none.
 var programs string
 
+// atOnce is how many tests run at once.
+const atOnce = 4
+
 func TestMain(m *testing.M) {
 	cluster.Main()
-	var err error
+	err := process.TestsAtOnce(atOnce)
+	if err != nil {
+		panic(err)
+	}
 	if programs, err = os.MkdirTemp("", "loopbus-cluster-"); err != nil {
 		panic(err)
 	}

@@ -4,7 +4,6 @@ package processes_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -24,8 +23,8 @@ const (
 	storeVariable  = "LOOPBUS_PROCESSES_STORE"
 )
 
-// atOnce is how many tests run at once: most of the time they wait for something to be noticed.
-const atOnce = "8"
+// atOnce is how many tests run at once.
+const atOnce = 8
 
 func TestMain(m *testing.M) {
 	var err error
@@ -41,13 +40,8 @@ func TestMain(m *testing.M) {
 }
 
 func test(m *testing.M) error {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", atOnce); err != nil {
-			return err
-		}
+	if err := process.TestsAtOnce(atOnce); err != nil {
+		return err
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, err := commands(); err == nil {
