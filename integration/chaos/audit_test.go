@@ -31,6 +31,9 @@ const restBound = 4 * time.Minute
 // orderWait is how long runners have a command wait for an earlier one: their AckWait of 6 s and one more.
 const orderWait = 7 * time.Second
 
+// lookTimeout is of one look at all streams.
+const lookTimeout = 10 * time.Second
+
 // awaitRest waits until no command and no call is left, and the replicas agree. It returns what is left after restBound.
 func (w *world) awaitRest(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(ctx, restBound)
@@ -57,7 +60,7 @@ func (w *world) awaitRest(ctx context.Context) (left []string) {
 
 // left says what keeps the streams from rest. A stream that has no leader answers nothing.
 func (w *world) left(ctx context.Context) (left []string) {
-	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools, schemas.StreamEvents} {
 		stream, err := w.conn.JetStream().Stream(ctx, name)
