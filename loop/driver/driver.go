@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,8 +12,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ErrStopped is the cause with which a driver is stopped without ending the run: another one goes on with it.
-var ErrStopped = errors.New("driver stopped")
+// ErrStopped is the cause with which a driver is stopped without ending the run: another one goes on with it. It is a
+// [context.Canceled], so that nobody takes it for a failure.
+var ErrStopped = fmt.Errorf("driver stopped: %w", context.Canceled)
 
 // Options are what a [Driver] works with. Log, Model, Tools and Configure are required.
 type Options struct {

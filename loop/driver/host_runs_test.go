@@ -189,14 +189,17 @@ func TestInterruptTakesThePlaceOfWhatWaits(t *testing.T) {
 }
 
 func TestAStoppedHostLeavesTheRunToTheNext(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancelCause(t.Context())
 	r := newRig(t, modelFunc(func(ctx context.Context, _ schemas.ModelRequest) (*schemas.AssistantMessage, error) {
-		stop()
+		stop(driver.ErrStopped)
 		<-ctx.Done()
 		return &schemas.AssistantMessage{StopReason: schemas.StopAborted}, nil
 	}))
 	if err := r.host.Deliver(ctx, command("p1", prompt("go")), nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
+	}
+	if !errors.Is(driver.ErrStopped, context.Canceled) {
+		t.Error("whoever logs failures takes a stop for one")
 	}
 	r.host = r.newHost(toolThenDone("t1"))
 	r.deliver("p1", prompt("go"))
