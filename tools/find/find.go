@@ -3,7 +3,6 @@ package find
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/internal/glob"
 	"github.com/loopbus/loopbus/tools/internal/listing"
+	"github.com/loopbus/loopbus/tools/internal/nodeerr"
 	"github.com/loopbus/loopbus/tools/internal/truncate"
 	"github.com/loopbus/loopbus/tools/internal/walk"
 	"github.com/loopbus/loopbus/tools/workspace"
@@ -50,25 +50,12 @@ type details struct {
 // New returns the tool, which searches directories of the workspace. The caller keeps it open as long as the tool is
 // used.
 func New(w *workspace.Workspace) tools.Tool {
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect: schemas.EffectReadOnly,
-		},
-		Execute: finder{w}.execute,
-	}
+	return listing.Tool(Name, description, parameters, finder{w}.run)
 }
 
 type finder struct{ workspace *workspace.Workspace }
 
-func (f finder) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
-	if err := tools.Interrupted(ctx); err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (f finder) run(ctx context.Context, args arguments) (schemas.ToolResult, error) {
 	limit := listing.Limit(args.Limit, DefaultLimit)
 	dir := f.workspace.Resolve(args.Path)
 	matches, err := matcher(args.Pattern, dir)
@@ -87,7 +74,7 @@ func (f finder) execute(ctx context.Context, call tools.Call, _ func(schemas.Too
 		return schemas.ToolResult{}, e
 	}
 	if err != nil {
-		return schemas.ToolResult{}, tools.Failf("Cannot read directory: %v", err)
+		return schemas.ToolResult{}, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
 	}
 	return result(found, limit)
 }

@@ -3,7 +3,6 @@ package grep
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -51,25 +50,12 @@ func (a arguments) context() int { return int(min(max(a.Context, 0), truncate.Ma
 
 // New returns the tool, which searches files of the workspace. The caller keeps it open as long as the tool is used.
 func New(w *workspace.Workspace) tools.Tool {
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect: schemas.EffectReadOnly,
-		},
-		Execute: searcher{w}.execute,
-	}
+	return listing.Tool(Name, description, parameters, searcher{w}.run)
 }
 
 type searcher struct{ workspace *workspace.Workspace }
 
-func (s searcher) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
-	if err := tools.Interrupted(ctx); err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (s searcher) run(ctx context.Context, args arguments) (schemas.ToolResult, error) {
 	pattern, err := compile(args)
 	if err != nil {
 		return schemas.ToolResult{}, err

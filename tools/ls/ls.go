@@ -3,7 +3,6 @@ package ls
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,25 +44,12 @@ type details struct {
 
 // New returns the tool, which lists directories of the workspace. The caller keeps it open as long as the tool is used.
 func New(w *workspace.Workspace) tools.Tool {
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect: schemas.EffectReadOnly,
-		},
-		Execute: lister{w}.execute,
-	}
+	return listing.Tool(Name, description, parameters, lister{w}.run)
 }
 
 type lister struct{ workspace *workspace.Workspace }
 
-func (l lister) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
-	if err := tools.Interrupted(ctx); err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (l lister) run(ctx context.Context, args arguments) (schemas.ToolResult, error) {
 	limit := listing.Limit(args.Limit, DefaultLimit)
 	dir := l.workspace.Resolve(args.Path)
 	names, err := l.read(dir)

@@ -2,6 +2,8 @@
 package listing
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"strings"
@@ -11,6 +13,26 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/truncate"
 	"github.com/loopbus/loopbus/tools/workspace"
 )
+
+// Tool returns a tool that only reads, named and described like this. run is given the arguments of a call that was not
+// cancelled before it began.
+func Tool[A any](name, description, parameters string, run func(context.Context, A) (schemas.ToolResult, error)) tools.Tool {
+	return tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{
+			Name: name, Label: name, Description: description, Parameters: json.RawMessage(parameters), Effect: schemas.EffectReadOnly,
+		},
+		Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			args, err := tools.DecodeArguments[A](call)
+			if err == nil {
+				err = tools.Interrupted(ctx)
+			}
+			if err != nil {
+				return schemas.ToolResult{}, err
+			}
+			return run(ctx, args)
+		},
+	}
+}
 
 // Limit is how many results a call asks for, at least one; nil asks for as many as usual.
 func Limit(asked *float64, usual int64) int64 {
