@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,30 +27,22 @@ func listProfiles(ctx context.Context, args []string, getenv func(string) string
 	var r reading
 	s := config.New("runner profiles", "runner profiles lists the named agents that sessions may follow.")
 	r.define(s)
-	if _, err := s.Parse(args, getenv, out, false); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	conn, err := r.connect(ctx, "loopbus runner profiles")
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	profiles := bus.NewProfiles(conn, errors.New("no such profile"), nil)
-	defer profiles.Close()
-	list, err := profiles.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list profiles: %w; is there a runner at %s?", err, conn.NATS().ConnectedUrlRedacted())
-	}
-	if r.json {
-		lines := json.NewEncoder(out)
-		for _, n := range list {
-			err = errors.Join(err, lines.Encode(listedOf(n)))
+	return r.look(ctx, s, args, getenv, out, func(ctx context.Context, conn *bus.Conn) error {
+		profiles := bus.NewProfiles(conn, errors.New("no such profile"), nil)
+		defer profiles.Close()
+		list, err := profiles.List(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("list profiles: %w; is there a runner at %s?", err, conn.NATS().ConnectedUrlRedacted())
+		case r.json:
+			listed := make([]listedProfile, len(list))
+			for i, n := range list {
+				listed[i] = listedOf(n)
+			}
+			return printLines(listed, out)
 		}
-		return err
-	}
-	return printProfiles(list, out)
+		return printProfiles(list, out)
+	})
 }
 
 func listedOf(n bus.NamedProfile) listedProfile {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/cmd/internal/config"
@@ -29,6 +32,30 @@ func (r *reading) define(s *config.Set) {
 	})
 }
 
-func (r *reading) connect(ctx context.Context, name string) (*bus.Conn, error) {
-	return bus.Connect(ctx, bus.ConnOptions{URL: r.nats, CredsFile: r.creds, Prefix: r.prefix, InboxPrefix: r.inboxPrefix, Name: name})
+// look parses the arguments and has use look at the bus; s has the settings, and its name is that of the connection.
+func (r *reading) look(ctx context.Context, s *config.Set, args []string, getenv func(string) string, out io.Writer,
+	use func(context.Context, *bus.Conn) error,
+) error {
+	if _, err := s.Parse(args, getenv, out, false); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := bus.Connect(ctx, bus.ConnOptions{
+		URL: r.nats, CredsFile: r.creds, Prefix: r.prefix, InboxPrefix: r.inboxPrefix, Name: "loopbus " + s.Name(),
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return use(ctx, conn)
+}
+
+// printLines prints a JSON object a line.
+func printLines[T any](list []T, out io.Writer) (err error) {
+	lines := json.NewEncoder(out)
+	for _, v := range list {
+		err = errors.Join(err, lines.Encode(v))
+	}
+	return err
 }

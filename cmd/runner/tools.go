@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -57,31 +55,19 @@ func listTools(ctx context.Context, args []string, getenv func(string) string, o
 	var t toolsSettings
 	s := config.New("runner tools", "runner tools lists the tools that workers announce.")
 	t.define(s)
-	if _, err := s.Parse(args, getenv, out, false); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	conn, err := t.connect(ctx, "loopbus runner tools")
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if t.session != "" {
-		return showSessionTools(ctx, conn, t.session, t.json, out)
-	}
-	served, err := servedTools(ctx, conn)
-	if err != nil {
-		return err
-	}
-	if t.json {
-		lines := json.NewEncoder(out)
-		for _, tool := range served {
-			err = errors.Join(err, lines.Encode(tool))
+	return t.look(ctx, s, args, getenv, out, func(ctx context.Context, conn *bus.Conn) error {
+		if t.session != "" {
+			return showSessionTools(ctx, conn, t.session, t.json, out)
 		}
-		return err
-	}
-	return printTools(served, out)
+		served, err := servedTools(ctx, conn)
+		switch {
+		case err != nil:
+			return err
+		case t.json:
+			return printLines(served, out)
+		}
+		return printTools(served, out)
+	})
 }
 
 func servedTools(ctx context.Context, conn *bus.Conn) ([]servedTool, error) {

@@ -130,6 +130,9 @@ func (s *Set) Lines(p *[]string, name, help string) {
 // setting is mistaken it finds the default. A file that cannot be read leaves the checks out.
 func (s *Set) Check(f func() error) { s.checks = append(s.checks, f) }
 
+// Name is what the program, or the part of it, is called.
+func (s *Set) Name() string { return s.name }
+
 // Given reports whether the setting was given at all, by flag, environment or file.
 func (s *Set) Given(name string) bool { return s.given[name] }
 
