@@ -152,15 +152,7 @@ func TestConnectWithCredentials(t *testing.T) {
 
 // The connection of the log must not store later what it has reported as failed; both come back by themselves.
 func TestConnSurvivesTheServer(t *testing.T) {
-	dir, addr := t.TempDir(), freePort(t)
-	start := func() *bus.Server {
-		s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Shutdown)
-		return s
-	}
+	addr, start := restartable(t)
 	s := start()
 	var log logBuffer
 	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://ann:s3cret@" + addr, Name: "test", Logger: log.logger()})

@@ -37,6 +37,21 @@ func startServerIn(t testing.TB, dir string) *bus.Server {
 	return s
 }
 
+// restartable returns the address and the start of a server that finds its data when it is started again.
+func restartable(t *testing.T) (addr string, start func() *bus.Server) {
+	t.Helper()
+	dir, addr := t.TempDir(), freePort(t)
+	return addr, func() *bus.Server {
+		t.Helper()
+		s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+}
+
 // connect connects to s, for the length of the test.
 func connect(t testing.TB, s *bus.Server) *bus.Conn {
 	t.Helper()

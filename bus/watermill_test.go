@@ -327,15 +327,7 @@ func TestSubscriberNeedsADurableConsumer(t *testing.T) {
 }
 
 func TestSubscriberSurvivesTheServer(t *testing.T) {
-	dir, addr := t.TempDir(), freePort(t)
-	start := func() *bus.Server {
-		s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Shutdown)
-		return s
-	}
+	addr, start := restartable(t)
 	s := start()
 	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://" + addr})
 	if err != nil {
