@@ -31,8 +31,10 @@ const (
 	heardSize = 256
 	// unheardMargin is how much later than AckWait the server may be.
 	unheardMargin = time.Second
-	// lookTimeout bounds the look for what was not heard.
-	lookTimeout = 2 * time.Second
+	// lookTimeout bounds the look for what was not heard, and firstLook its first request. What cannot be found out costs the
+	// session as much as if something waited, so that a request or an answer that is lost is asked again soon.
+	lookTimeout = 4 * time.Second
+	firstLook   = 500 * time.Millisecond
 )
 
 // hear notes a delivery.
@@ -72,7 +74,11 @@ func (s *inboxSubscriber) waiting(ctx context.Context, partition int, session st
 	var found []uint64
 	filter := fmt.Sprintf("%s.cmd.%d.%s.*", s.conn.subjects.Prefix(), partition, session)
 	for from := uint64(1); ; from = found[len(found)-1] + 1 {
-		next, err := s.conn.nextInStream(ctx, schemas.StreamCommands, filter, from)
+		var next uint64
+		err := untilAnswered(ctx, firstLook, func(ctx context.Context) (err error) {
+			next, err = s.conn.nextInStream(ctx, schemas.StreamCommands, filter, from)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -80,6 +86,22 @@ func (s *inboxSubscriber) waiting(ctx context.Context, partition int, session st
 			return found, nil
 		}
 		found = append(found, next)
+	}
+}
+
+// untilAnswered asks again and again until ctx ends, and gives each request twice the time of the one before: one may be lost,
+// or the server slow.
+func untilAnswered(ctx context.Context, first time.Duration, ask func(context.Context) error) error {
+	for limit := first; ; limit *= 2 {
+		try, cancel := context.WithTimeout(ctx, limit)
+		err := ask(try)
+		if err != nil {
+			<-try.Done() // there is no leader yet, say
+		}
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 
