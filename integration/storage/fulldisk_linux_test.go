@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,7 +26,8 @@ func TestAFullDisk(t *testing.T) {
 			s := system.Start(t, c.URL(), system.Options{Model: &rehearsal.Model{}})
 			s.Prompted(t, "s0", "hello", 1)
 			acked := map[string][]string{"s0": {"hello"}}
-			noRoom := filepath.Join(filepath.Dir(blocks(t, c.StoreOf(0), stream)[0]), "2.blk")
+			s.EmptyInbox(t) // a queue that has become empty begins another block
+			noRoom := nextBlock(t, blocks(t, c.StoreOf(0), stream))
 			if err := os.Symlink("/dev/full", noRoom); err != nil {
 				t.Fatal(err)
 			}
@@ -53,4 +55,15 @@ func TestAFullDisk(t *testing.T) {
 			settled(t, s, acked)
 		})
 	}
+}
+
+// nextBlock is the file that comes after those.
+func nextBlock(t *testing.T, files []string) string {
+	t.Helper()
+	dir, last := filepath.Split(files[len(files)-1])
+	n, err := strconv.Atoi(strings.TrimSuffix(last, ".blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, fmt.Sprint(n+1, ".blk"))
 }
