@@ -16,7 +16,7 @@ import (
 var programs string
 
 // atOnce is how many tests run at once.
-const atOnce = 4
+const atOnce = 6
 
 func TestMain(m *testing.M) {
 	cluster.Main()
