@@ -25,10 +25,11 @@ type Dispatcher struct {
 // NewDispatcher returns a Dispatcher on c, which stays the caller's and has to outlive it.
 func NewDispatcher(c *Conn) *Dispatcher { return &Dispatcher{c, dispatchTimeout} }
 
-// Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, version or
-// workspace, the session or the call is no legal subject token; after any other error the call may have been stored. With
-// again, it first looks whether an earlier process has done so: if the call is still waiting or its result is in the session's inbox, nothing is stored. A result that has been
-// taken from the inbox has to be in the log by then, where the caller would have seen it.
+// Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, version or workspace,
+// the session or the call is no legal subject token; after any other error the call may have been stored. With again, it
+// first looks whether an earlier process has done so: if the call is still waiting or its result is in the session's inbox,
+// nothing is stored. A result that has been taken from the inbox has to be in the log by then, where the caller would have
+// seen it.
 func (d *Dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
 	if err := d.dispatch(ctx, req, again); err != nil {
 		return fmt.Errorf("bus: dispatch call %s of session %s to tool %q: %w", req.Call, req.Session, req.Queue(), err)

@@ -90,9 +90,9 @@ func (in *Inbox) Health() error { return in.live.health() }
 func (in *Inbox) InHand() int { return in.sub.hand.count() }
 
 // Run serves until ctx ends and then drains: it takes nothing new, gives back what no handler has begun, leaves the live
-// runners and unpins its partitions, so that another runner goes on at once, and waits up to StopTimeout for the handlers at work; their commands are
-// delivered elsewhere when they fail. A handler that should hand its session over has to be told so by the caller, by
-// the same signal. Nil means that everything in hand was settled. Run may be called once.
+// runners and unpins its partitions, so that another runner goes on at once, and waits up to StopTimeout for the handlers
+// at work; their commands are delivered elsewhere when they fail. A handler that should hand its session over has to be
+// told so by the caller, by the same signal. Nil means that everything in hand was settled. Run may be called once.
 func (in *Inbox) Run(ctx context.Context, h Handler) error {
 	err := errors.New("bus: inbox was run before")
 	in.once.Do(func() { err = in.run(ctx, h) })

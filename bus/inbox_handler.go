@@ -115,16 +115,22 @@ func (h *inboxHandler) giveUp(next message.HandlerFunc) message.HandlerFunc {
 func (h *inboxHandler) passOn(next message.HandlerFunc) message.HandlerFunc {
 	return func(m *message.Message) ([]*message.Message, error) {
 		_, err := next(m)
-		if d := deliveryOf(m); (d == nil || !d.gone()) && !errors.Is(err, errGivenBack) && !errors.Is(err, schemas.ErrConflict) && !errors.Is(err, context.Canceled) {
+		d := deliveryOf(m)
+		if replaced := d != nil && d.gone(); !replaced && !isForAnother(err) {
 			return nil, err
 		}
-		if d := deliveryOf(m); d != nil {
+		if d != nil {
 			d.giveBack(err)
 			h.opts.Logger.Debug("command given back", "seq", d.seq, "err", err)
 		}
 		m.Nack()
 		return nil, nil
 	}
+}
+
+// isForAnother reports whether an error says that another runner is to deal with the message, or this one later.
+func isForAnother(err error) bool {
+	return errors.Is(err, errGivenBack) || errors.Is(err, schemas.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
 // rootOf leaves the stack of a panic out of what the session is told.

@@ -44,9 +44,11 @@ type partition struct {
 }
 
 func newPartition(s *inboxSubscriber, n int) *partition {
-	return &partition{sub: s, n: n, logger: s.opts.Logger.With("partition", n), wishes: make(chan bool, 1),
-		idle: make(chan struct{}, 1), over: make(chan struct{}), left: make(chan struct{}), gone: make(chan struct{}), wanted: true, patient: stoppedTimer(), fresh: true,
-		settled: stoppedTimer()}
+	return &partition{
+		sub: s, n: n, logger: s.opts.Logger.With("partition", n), wishes: make(chan bool, 1), idle: make(chan struct{}, 1),
+		over: make(chan struct{}), left: make(chan struct{}), gone: make(chan struct{}),
+		wanted: true, patient: stoppedTimer(), fresh: true, settled: stoppedTimer(),
+	}
 }
 
 func stoppedTimer() *time.Timer {

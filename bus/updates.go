@@ -35,9 +35,9 @@ const (
 // Interval. Neighbouring deltas of one block become one, so an event's updates come to about the size of what it streams.
 //
 // It numbers the updates of each event from 1, whatever N the caller gave. Nothing is acknowledged: an update that cannot
-// be sent is lost, and the log has the whole content anyway. They go out on the connection of the log ([Conn.Events]), so none is behind
-// the event that ends what it belongs to. A timer runs only while something is held back. All methods may be called
-// concurrently; calls for one event are in the order of their locks.
+// be sent is lost, and the log has the whole content anyway. They go out on the connection of the log ([Conn.Events]), so
+// none is behind the event that ends what it belongs to. A timer runs only while something is held back. All methods may be
+// called concurrently; calls for one event are in the order of their locks.
 type Updates struct {
 	nc       *nats.Conn
 	subjects schemas.Subjects

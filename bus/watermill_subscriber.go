@@ -47,8 +47,8 @@ type SubscriberOptions struct {
 }
 
 // Subscriber is a Watermill Subscriber on durable JetStream pull consumers. A message is delivered again unless it is
-// acknowledged; as long as somebody works on it, and however long that takes, the server is told so. The metadata and the raw message come
-// along ([RawMessage]). It may be used concurrently.
+// acknowledged; as long as somebody works on it, and however long that takes, the server is told so. The metadata and the
+// raw message come along ([RawMessage]). It may be used concurrently.
 type Subscriber struct {
 	js   jetstream.JetStream
 	opts SubscriberOptions
