@@ -29,6 +29,7 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 			got = forgiveFreeze(want, got)
 		} else {
 			want = afterWorkerFault(want, f)
+			got = forgiveLateNews(want, got, f)
 		}
 		return tr.compare(want, got)
 	})
@@ -56,6 +57,20 @@ func afterWorkerFault(want outcome, f fault) outcome {
 		want.Transcript[unknownLine] = unknownResult
 	}
 	return want
+}
+
+// forgiveLateNews leaves out what may become of the last call when the worker was lost at an earlier one: until the server has
+// heard of it, it may give the call to a pull request of that worker. The call then comes to another one as its second
+// delivery, which does not execute it, and says that nobody knows.
+func forgiveLateNews(want, got outcome, f fault) outcome {
+	const last = 3
+	if f.at.n < last && len(got.Transcript) > unknownLine && got.Transcript[unknownLine] == unknownResult && got.Executed["payC"] == 0 {
+		got.Transcript = slices.Clone(got.Transcript)
+		got.Transcript[unknownLine] = want.Transcript[unknownLine]
+		got.Executed = maps.Clone(got.Executed)
+		got.Executed["payC"] = 1
+	}
+	return got
 }
 
 // forgiveFreeze leaves out what nobody can know of a frozen worker. The server goes on giving it calls, which come to
