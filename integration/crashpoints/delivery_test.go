@@ -18,6 +18,8 @@ type delivery struct {
 	seq     uint64 // in the stream
 	command schemas.Command
 	call    string
+	tool    string // of the call
+	count   uint64 // of the message's deliveries, this one included
 }
 
 // deliveryOf reads a message that came from a consumer of the inbox or of the tool calls.
@@ -26,8 +28,9 @@ func deliveryOf(m *wire.Message) (d delivery, ok bool) {
 	if !ok {
 		return d, false
 	}
-	if _, session, call, err := subjects.ParseTool(m.Subject); err == nil {
-		return delivery{session: session, seq: seq, call: call}, true
+	if queue, session, call, err := subjects.ParseTool(m.Subject); err == nil {
+		count, ok := ackToken(m.Reply, deliveriesAt)
+		return delivery{session: session, seq: seq, call: call, tool: queue.Tool, count: count}, ok
 	}
 	session, kind, err := subjects.ParseCommand(m.Subject)
 	if err != nil {
@@ -43,17 +46,22 @@ func deliveryOf(m *wire.Message) (d delivery, ok bool) {
 	return delivery{session: session, seq: seq, command: command}, err == nil
 }
 
-// streamSeq reads the sequence in the stream off the reply subject of a delivery, in either of its two forms:
-// $JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>. ... with or without <domain>.<account> before the stream.
-func streamSeq(reply string) (uint64, bool) {
+// Where the numbers of a delivery's reply subject are: $JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>. ...
+const deliveriesAt, sequenceAt = 4, 5
+
+// streamSeq reads the sequence in the stream off the reply subject of a delivery.
+func streamSeq(reply string) (uint64, bool) { return ackToken(reply, sequenceAt) }
+
+// ackToken reads a number off the reply subject of a delivery, in either of its two forms: with or without <domain>.<account>
+// before the stream.
+func ackToken(reply string, at int) (uint64, bool) {
 	tokens := strings.Split(reply, ".")
 	if len(tokens) < 9 || tokens[0] != "$JS" || tokens[1] != "ACK" {
 		return 0, false
 	}
-	at := 5
 	if len(tokens) > 9 {
-		at = 7
+		at += 2
 	}
-	seq, err := strconv.ParseUint(tokens[at], 10, 64)
-	return seq, err == nil
+	n, err := strconv.ParseUint(tokens[at], 10, 64)
+	return n, err == nil
 }

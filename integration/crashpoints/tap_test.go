@@ -86,6 +86,7 @@ func (w *tap) Received(m *wire.Message) wire.Verdict {
 	if d, ok := deliveryOf(m); ok {
 		w.lane.deliver(m.Reply, d)
 		w.trial.witness.delivered(d)
+		w.trial.received(d)
 	}
 	if w.await != "" && m.Subject == w.await {
 		return w.fire()

@@ -33,10 +33,11 @@ type trial struct {
 	faults   []fault // of the processes to come, in order
 	points   []point // that the first process has passed
 	began    map[string]*signal
-	executed map[string]int // by the model's id of the call
-	asked    map[place]int  // model calls
-	late     int            // of them, those that a process made after it was frozen
-	sent     []string       // ids of the commands
+	executed map[string]int    // by the model's id of the call
+	asked    map[place]int     // model calls
+	late     int               // of them, those that a process made after it was frozen
+	first    map[string]uint64 // by tool: the lowest count of deliveries with which a worker has received a call
+	sent     []string          // ids of the commands
 	crashes  int
 }
 
@@ -54,7 +55,7 @@ func newTrial(ctx context.Context, l *lane, s *scenario, session string, faults 
 	tr := &trial{
 		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store,
 		held: newSignal(), open: newSignal(), stopped: make(chan *process, 1+len(faults)),
-		faults: faults, asked: map[place]int{}, began: map[string]*signal{}, executed: map[string]int{},
+		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{}, executed: map[string]int{},
 	}
 	tr.witness = newWitness(tr)
 	return tr
@@ -83,6 +84,25 @@ func (tr *trial) begin(call string) {
 	tr.executed[call]++
 	tr.mu.Unlock()
 	tr.call(call).fire()
+}
+
+// received notes a call that has reached a worker.
+func (tr *trial) received(d delivery) {
+	if d.tool == "" || d.session != tr.session {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if first := tr.first[d.tool]; first == 0 || d.count < first {
+		tr.first[d.tool] = d.count
+	}
+}
+
+// missed reports whether the first delivery of a tool's call has reached no worker.
+func (tr *trial) missed(tool string) bool {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.first[tool] > 1
 }
 
 func (tr *trial) call(id string) *signal {

@@ -193,11 +193,14 @@ func TestAnAbortEndsTheWait(t *testing.T) {
 
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); {
-		if time.Now().After(end) {
+	tick, late := time.NewTicker(time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
 			t.Fatal("it never happened")
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
