@@ -81,8 +81,14 @@ func newServer(dir string) *sdk.Server {
 				return nil, err
 			}
 		}
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for !exists(dir + "/seen") { // the test has seen the progress
-			time.Sleep(time.Millisecond)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		return said("done"), nil
 	})
