@@ -12,11 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// headerIncr adds to a counter. nats.go has no name for it.
-const headerIncr = "Nats-Incr"
+// HeaderIncr adds to a counter. nats.go has no name for it.
+const HeaderIncr = "Nats-Incr"
 
 // microdollars in a dollar: counters are whole numbers.
 const microdollars = 1e6
@@ -28,20 +29,22 @@ type Budgets struct{ conn *Conn }
 // NewBudgets returns Budgets on c, which stays the caller's and has to outlive it.
 func NewBudgets(c *Conn) *Budgets { return &Budgets{c} }
 
-// Add counts a usage for every period. Told again with the same id within the stream's duplicate window, it counts once.
+// Add counts a usage for every period. Told again with the same id within the stream's duplicate window, it counts
+// once.
 func (b *Budgets) Add(ctx context.Context, profile, id string, at time.Time, u schemas.Usage) error {
-	ctx, cancel := context.WithTimeout(ctx, dispatchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
-	units := map[string]int64{schemas.SpentTokens: u.TotalTokens, schemas.SpentMicrodollars: int64(math.Round(u.Cost.Total * microdollars))}
+	units := map[string]int64{schemas.SpentTokens: u.TotalTokens,
+		schemas.SpentMicrodollars: int64(math.Round(u.Cost.Total * microdollars))}
 	for _, per := range []schemas.BudgetPeriod{"", schemas.PerDay, schemas.PerMonth} {
 		for unit, n := range units {
 			if n == 0 {
 				continue
 			}
 			msg := nats.NewMsg(b.conn.subjects.Spent(profile, per.Name(at), unit))
-			msg.Header.Set(headerIncr, fmt.Sprintf("%+d", n))
+			msg.Header.Set(HeaderIncr, fmt.Sprintf("%+d", n))
 			msg.Header.Set(jetstream.MsgIDHeader, id+"/"+per.Name(at)+"/"+unit)
-			if _, err := b.conn.js.PublishMsg(ctx, msg, untilLeader()); err != nil {
+			if _, err := b.conn.js.PublishMsg(ctx, msg, natsio.UntilLeader()); err != nil {
 				return fmt.Errorf("bus: count %d %s of profile %s: %w", n, unit, profile, err)
 			}
 		}
@@ -50,8 +53,9 @@ func (b *Budgets) Add(ctx context.Context, profile, id string, at time.Time, u s
 }
 
 // Spent returns the tokens and US dollars used in the period that at is in.
-func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetPeriod, at time.Time) (tokens int64, cost float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, dispatchTimeout)
+func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetPeriod, at time.Time) (tokens int64,
+	cost float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
 	stream, err := b.conn.js.Stream(ctx, schemas.StreamSpent)
 	if err != nil {

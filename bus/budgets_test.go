@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -17,7 +18,7 @@ func usage(tokens int64, cost float64) schemas.Usage {
 
 func wantSpent(t *testing.T, b *bus.Budgets, per schemas.BudgetPeriod, at time.Time, tokens int64, cost float64) {
 	t.Helper()
-	gotTokens, gotCost, err := b.Spent(deadline(t), "team", per, at)
+	gotTokens, gotCost, err := b.Spent(bustest.Deadline(t), "team", per, at)
 	if err != nil || gotTokens != tokens || math.Abs(gotCost-cost) > 1e-9 {
 		t.Errorf("spent per %q at %s: %d tokens, $%g, %v; want %d, $%g", per, at, gotTokens, gotCost, err, tokens, cost)
 	}
@@ -25,19 +26,19 @@ func wantSpent(t *testing.T, b *bus.Budgets, per schemas.BudgetPeriod, at time.T
 
 // What is used counts once for the day, the month and for ever, however often it is told.
 func TestBudgetsCountPerPeriod(t *testing.T) {
-	b := bus.NewBudgets(newBus(t))
+	b := bus.NewBudgets(bustest.New(t))
 	monday := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
 	tuesday := monday.Add(2 * time.Minute)
 	wantSpent(t, b, "", monday, 0, 0)
 	for range 3 {
-		if err := b.Add(deadline(t), "team", "s1/m4", monday, usage(100, 0.25)); err != nil {
+		if err := b.Add(bustest.Deadline(t), "team", "s1/m4", monday, usage(100, 0.25)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Add(deadline(t), "team", "s2/m4", tuesday, usage(10, 0.000002)); err != nil {
+	if err := b.Add(bustest.Deadline(t), "team", "s2/m4", tuesday, usage(10, 0.000002)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Add(deadline(t), "other", "s3/m4", tuesday, usage(1e6, 99)); err != nil {
+	if err := b.Add(bustest.Deadline(t), "other", "s3/m4", tuesday, usage(1e6, 99)); err != nil {
 		t.Fatal(err)
 	}
 	wantSpent(t, b, schemas.PerDay, monday, 100, 0.25)
@@ -47,7 +48,7 @@ func TestBudgetsCountPerPeriod(t *testing.T) {
 }
 
 func TestBudgetsCountConcurrently(t *testing.T) {
-	b := bus.NewBudgets(newBus(t))
+	b := bus.NewBudgets(bustest.New(t))
 	at := time.Now()
 	var all sync.WaitGroup
 	for i := range 50 {

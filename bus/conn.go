@@ -12,23 +12,23 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
 	dialTimeout   = 2 * time.Second        // of one attempt to connect
-	retryWait     = 100 * time.Millisecond // between two attempts of Connect
 	reconnectWait = 250 * time.Millisecond // between two attempts of a lost connection, plus jitter
 	drainTimeout  = 5 * time.Second        // of Close, for each connection
 	pingInterval  = 10 * time.Second       // a dead peer is noticed after three
 )
 
-// ConnOptions configures [Connect]. Either URL or Server is needed; the rest may stay empty.
+// ConnOptions configures [Connect]. Either URL or InProcess is needed; the rest may stay empty.
 type ConnOptions struct {
 	// URL names one server or several of a cluster, separated by commas.
 	URL string
-	// Server is connected to in process instead.
-	Server *Server
+	// InProcess is a server of this process, see package embedded, to connect to instead.
+	InProcess nats.InProcessConnProvider
 	// Name is shown in the server's list of connections.
 	Name string
 	// Prefix of every subject, see [schemas.NewSubjects].
@@ -161,7 +161,7 @@ func dial(ctx context.Context, o ConnOptions, opts []nats.Option, name string) (
 		if err == nil {
 			return nc, closed, nil
 		}
-		if !unreachable(err) || !wait(ctx, retryWait) {
+		if !unreachable(err) || !natsio.Wait(ctx, natsio.RetryWait) {
 			return nil, nil, fmt.Errorf("bus: connect to %s: %w", o.where(), err)
 		}
 	}
@@ -172,16 +172,4 @@ func unreachable(err error) bool {
 	var network *net.OpError // not net.Error, which a missing file is too
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) ||
 		errors.As(err, &network) && network.Op != "remote error" // that one is TLS
-}
-
-// wait waits for d and reports true, or false as soon as ctx ends.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,68 +1,49 @@
 package bus_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// logBuffer collects log lines from several goroutines.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 func TestConnectWithoutAServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	addr := freePort(t)
+	addr := bustest.FreePort(t)
 	_, err := bus.Connect(ctx, bus.ConnOptions{URL: "nats://ann:s3cret@" + addr + ", nats://t0ken@" + addr})
 	if err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("error %v does not say where", err)
 	}
-	if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "t0ken") || strings.Contains(err.Error(), "ann") {
+	if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "t0ken") ||
+		strings.Contains(err.Error(), "ann") {
 		t.Errorf("error %v holds credentials", err)
 	}
 }
 
 func TestConnectWaitsForTheServer(t *testing.T) {
-	addr := freePort(t)
+	addr := bustest.FreePort(t)
 	type result struct {
 		c   *bus.Conn
 		err error
 	}
 	connected := make(chan result)
 	go func() {
-		c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://" + addr})
+		c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: "nats://" + addr})
 		connected <- result{c, err}
 	}()
-	s, err := bus.StartServer(bus.ServerOptions{Listen: addr, StoreDir: t.TempDir()})
+	s, err := embedded.Start(embedded.Options{Listen: addr, StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,25 +57,25 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 }
 
 func TestConnectRefusesBadOptions(t *testing.T) {
-	s := startServer(t)
+	s := bustest.Server(t)
 	notASeed := filepath.Join(t.TempDir(), "seed")
 	if err := os.WriteFile(notASeed, []byte("s3cret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]bus.ConnOptions{
 		"no server":                    {},
-		"two servers":                  {URL: s.ClientURL(), Server: s},
+		"two servers":                  {URL: s.ClientURL(), InProcess: s},
 		"a malformed URL":              {URL: "nats://ann:s3cret/x@host:1"},
-		"two kinds of credentials":     {Server: s, User: "ann", Password: "s3cret", Token: "s3cret"},
-		"a seed file that is none":     {Server: s, NKeySeedFile: notASeed},
-		"a creds file that is missing": {Server: s, CredsFile: "missing"},
+		"two kinds of credentials":     {InProcess: s, User: "ann", Password: "s3cret", Token: "s3cret"},
+		"a seed file that is none":     {InProcess: s, NKeySeedFile: notASeed},
+		"a creds file that is missing": {InProcess: s, CredsFile: "missing"},
 		"a CA that is missing":         {URL: s.ClientURL(), CAFile: "missing"},
 		"a key without a certificate":  {URL: s.ClientURL(), KeyFile: "missing"},
-		"a prefix with a wildcard":     {Server: s, Prefix: "a.*"},
-		"an inbox prefix":              {Server: s, InboxPrefix: "a.>"},
+		"a prefix with a wildcard":     {InProcess: s, Prefix: "a.*"},
+		"an inbox prefix":              {InProcess: s, InboxPrefix: "a.>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := bus.Connect(deadline(t), o)
+			c, err := bus.Connect(bustest.Deadline(t), o)
 			if err == nil {
 				c.Close()
 				t.Fatal("connected")
@@ -129,9 +110,9 @@ func lockedServer(t *testing.T) *server.Server {
 
 func TestConnectWithCredentials(t *testing.T) {
 	s := lockedServer(t)
-	var log logBuffer
-	c, err := bus.Connect(deadline(t), bus.ConnOptions{
-		URL: s.ClientURL(), User: "ann", Password: "s3cret", Logger: log.logger(), InboxPrefix: "_INBOX_ann",
+	var log bustest.Log
+	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{
+		URL: s.ClientURL(), User: "ann", Password: "s3cret", Logger: log.Logger(), InboxPrefix: "_INBOX_ann",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -141,8 +122,10 @@ func TestConnectWithCredentials(t *testing.T) {
 		t.Errorf("inbox %s", c.NATS().NewInbox())
 	}
 	start := time.Now()
-	_, err = bus.Connect(deadline(t), bus.ConnOptions{URL: strings.Replace(s.ClientURL(), "//", "//ann:wr0ng@", 1)})
-	if err == nil || strings.Contains(err.Error(), "wr0ng") || !strings.Contains(strings.ToLower(err.Error()), "authorization") {
+	_, err = bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: strings.Replace(s.ClientURL(), "//", "//ann:wr0ng@",
+		1)})
+	if err == nil || strings.Contains(err.Error(), "wr0ng") ||
+		!strings.Contains(strings.ToLower(err.Error()), "authorization") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	if time.Since(start) > 10*time.Second {
@@ -152,19 +135,20 @@ func TestConnectWithCredentials(t *testing.T) {
 
 // The connection of the log must not store later what it has reported as failed; both come back by themselves.
 func TestConnSurvivesTheServer(t *testing.T) {
-	addr, start := restartable(t)
+	addr, start := bustest.Restartable(t)
 	s := start()
-	var log logBuffer
-	c, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "nats://ann:s3cret@" + addr, Name: "test", Logger: log.logger()})
+	var log bustest.Log
+	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: "nats://ann:s3cret@" + addr, Name: "test",
+		Logger: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	if err := bus.Setup(deadline(t), c, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Shutdown()
-	eventually(t, "both connections are down", func() bool {
+	bustest.Eventually(t, "both connections are down", func() bool {
 		return !c.NATS().IsConnected() && !c.Events().Conn().IsConnected()
 	})
 	if c.Connected() {
@@ -178,19 +162,22 @@ func TestConnSurvivesTheServer(t *testing.T) {
 		cancel()
 	}
 	start()
-	eventually(t, "both connections are back", c.Connected)
-	stream, err := c.Events().Stream(deadline(t), schemas.StreamEvents)
+	bustest.Eventually(t, "both connections are back", c.Connected)
+	stream, err := c.Events().Stream(bustest.Deadline(t), schemas.StreamEvents)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := stream.CachedInfo().State.LastSeq; n != 0 {
 		t.Errorf("%d appends that had failed were stored afterwards", n)
 	}
-	if _, err := c.Events().Publish(deadline(t), c.Subjects().Event("s1"), nil); err != nil {
+	if _, err := c.Events().Publish(bustest.Deadline(t), c.Subjects().Event("s1"), nil); err != nil {
 		t.Error(err)
 	}
 	// Connected is true before nats.go has told of it.
-	eventually(t, "both are told of", func() bool { return strings.Count(log.String(), "connection to nats is back") == 2 })
+	bustest.Eventually(t, "both are told of", func() bool {
+		return strings.Count(log.String(),
+			"connection to nats is back") == 2
+	})
 	text := log.String()
 	for _, line := range []string{
 		`connection to nats lost" connection=test `, `connection to nats lost" connection=test/events`,
@@ -206,7 +193,7 @@ func TestConnSurvivesTheServer(t *testing.T) {
 }
 
 func TestConnUsesThePrefix(t *testing.T) {
-	c, err := bus.Connect(deadline(t), bus.ConnOptions{Server: startServer(t), Prefix: "acme.agents"})
+	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: bustest.Server(t), Prefix: "acme.agents"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +201,8 @@ func TestConnUsesThePrefix(t *testing.T) {
 	if got := c.Subjects().Event("s1"); got != "acme.agents.evt.s1" {
 		t.Errorf("subject %s", got)
 	}
-	if _, err := bus.Connect(deadline(t), bus.ConnOptions{URL: "x", Prefix: "a b"}); !errors.Is(err, schemas.ErrSubject) {
+	if _, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: "x", Prefix: "a b"}); !errors.Is(err,
+		schemas.ErrSubject) {
 		t.Errorf("prefix with a space: %v", err)
 	}
 }

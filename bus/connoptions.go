@@ -11,7 +11,7 @@ import (
 
 // natsOptions checks the options and returns what both connections have in common.
 func (o ConnOptions) natsOptions() ([]nats.Option, error) {
-	if (o.URL == "") == (o.Server == nil) {
+	if (o.URL == "") == (o.InProcess == nil) {
 		return nil, errors.New("either a URL or a server of this process is needed")
 	}
 	for i, u := range o.urls() {
@@ -29,8 +29,8 @@ func (o ConnOptions) natsOptions() ([]nats.Option, error) {
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(), // credentials may be renewed while the process runs
 	}
-	if o.Server != nil {
-		opts = append(opts, nats.InProcessServer(o.Server.InProcess()))
+	if o.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(o.InProcess))
 	}
 	if o.InboxPrefix != "" {
 		opts = append(opts, nats.CustomInboxPrefix(o.InboxPrefix))
@@ -90,7 +90,7 @@ func (o ConnOptions) urls() []string {
 
 // where names the servers for an error, without credentials.
 func (o ConnOptions) where() string {
-	if o.Server != nil {
+	if o.InProcess != nil {
 		return "the server of this process"
 	}
 	urls := o.urls()

@@ -1,11 +1,22 @@
-// Package bus is loopbus's way to NATS: the embedded server, connections, streams and buckets, the inbox of the
-// sessions, tool dispatch, updates, the CloudEvents codec, and a Watermill Publisher and Subscriber.
+// Package bus is a process's connection to NATS, and what is little enough to stand beside it: timers, budgets, hooks,
+// keys of models, and sending a command. Each larger concern has a package below:
 //
-// A [Server] is needed only where no NATS server runs yet; everything else works on a [Conn] and does not care whose
-// server it talks to. [Setup] makes what docs/architecture.md names; any number of processes may call it at any time.
+//	embedded   a NATS server inside the process
+//	streams    the streams and buckets, made and brought up to date
+//	codec      CloudEvents and commands, in all forms that clients may send
+//	inbox      the commands of the sessions, each partition with one reader; membership: which runners are live
+//	dispatch   tool calls to workers, answers to callers, calls that nobody serves
+//	registry   announced tools and profiles
+//	live       updates, published and watched
+//	models     a model behind the bus
+//	queries    lists of sessions from an index, and answers about one
+//	service    NATS micro services that answer at inboxes only
+//	permissions  who may publish and subscribe what, as data and as NATS configuration
+//	client     the Go client: prompt, steer, follow, approve; imports nothing of ours but schemas
+//	pubsub     a Watermill Subscriber and Publisher on JetStream
+//	natsio     what all of these share
 //
-// Delivery is at least once everywhere: whoever takes a message from here has to know what it has done already. What
-// cannot be processed ends in AGENT_DEAD with the reason, never in silence and never in a loop.
-//
+// Only embedded links nats-server. Delivery is at least once everywhere: whoever receives a message has to know what it
+// has done already. What cannot be processed ends in AGENT_DEAD with the reason, never in silence and never in a loop.
 // What starts goroutines has a Close, Shutdown or Run that waits for them.
 package bus

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -19,8 +20,8 @@ type Hooks struct{ conn *Conn }
 // NewHooks returns Hooks on c, which stays the caller's and has to outlive it.
 func NewHooks(c *Conn) *Hooks { return &Hooks{c} }
 
-// Ask sends one request and waits for the answer as long as to says. An error says why there is none: nobody listens, no
-// answer in time, one that cannot be read, a request too large for a message, or the service's own error.
+// Ask sends one request and waits for the answer as long as to says. An error says why there is none: nobody listens,
+// no answer in time, one that cannot be read, a request too large for a message, or the service's own error.
 func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
 	answer, err := h.ask(ctx, to, req)
 	if err != nil {
@@ -29,12 +30,13 @@ func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 	return answer, nil
 }
 
-func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer,
+	err error) {
 	data, err := schemas.Marshal(req)
 	if err != nil {
 		return a, err
 	}
-	if room := h.conn.nc.MaxPayload() - partMargin; int64(len(data)) > room {
+	if room := h.conn.nc.MaxPayload() - natsio.HeaderRoom; int64(len(data)) > room {
 		return a, fmt.Errorf("the request has %d bytes, and a message takes %d", len(data), room)
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, to.Timeout(), errNoAnswer)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -26,7 +27,7 @@ func service(t *testing.T, c *bus.Conn, subject string, f func(m *nats.Msg)) {
 }
 
 func TestHooksAsk(t *testing.T) {
-	c := newBus(t)
+	c := bustest.New(t)
 	hooks := bus.NewHooks(c)
 	var asked schemas.HookRequest
 	service(t, c, "agent.hook.beforeToolCall.policy", func(m *nats.Msg) {
@@ -37,8 +38,9 @@ func TestHooksAsk(t *testing.T) {
 		_ = m.Respond([]byte(`{"block":true,"reason":"no","by":"ann"}`))
 	})
 	ref := schemas.HookRef{Hook: schemas.HookBeforeToolCall, Service: "policy", TimeoutMs: 60_000}
-	req := schemas.HookRequest{Hook: schemas.HookBeforeToolCall, Session: "s1", Call: "c3", ToolName: "bash", Args: []byte(`{"a":1}`)}
-	answer, err := hooks.Ask(deadline(t), ref, req)
+	req := schemas.HookRequest{Hook: schemas.HookBeforeToolCall, Session: "s1", Call: "c3", ToolName: "bash",
+		Args: []byte(`{"a":1}`)}
+	answer, err := hooks.Ask(bustest.Deadline(t), ref, req)
 	if err != nil || !answer.Block || answer.Reason != "no" || answer.By != "ann" {
 		t.Errorf("answer %+v, %v", answer, err)
 	}
@@ -48,15 +50,17 @@ func TestHooksAsk(t *testing.T) {
 }
 
 func TestHooksFail(t *testing.T) {
-	c := newBus(t)
+	c := bustest.New(t)
 	hooks := bus.NewHooks(c)
 	service(t, c, "agent.hook.input.silent", func(*nats.Msg) {})
 	service(t, c, "agent.hook.input.confused", func(m *nats.Msg) { _ = m.Respond([]byte(`{"handled":"perhaps"}`)) })
 	service(t, c, "agent.hook.input.broken", func(m *nats.Msg) {
-		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Nats-Service-Error": {"out of order"}, "Nats-Service-Error-Code": {"500"}}})
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Nats-Service-Error": {"out of order"},
+			"Nats-Service-Error-Code": {"500"}}})
 	})
 	service(t, c, "agent.hook.input.quiet", func(m *nats.Msg) { _ = m.Respond(nil) })
-	big := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: strings.Repeat("x", 2<<20)}}}}
+	big := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: strings.Repeat("x",
+		2<<20)}}}}
 	for _, c := range []struct {
 		service string
 		limit   int64
@@ -65,13 +69,16 @@ func TestHooksFail(t *testing.T) {
 	}{
 		{"silent", 20, schemas.HookRequest{}, "hook agent.hook.input.silent: no answer within 20ms"},
 		{"nobody", 60_000, schemas.HookRequest{}, "hook agent.hook.input.nobody: no service listens"},
-		{"confused", 60_000, schemas.HookRequest{}, "hook agent.hook.input.confused: schemas: hook answer: /handled: expected boolean, but got string"},
-		{"broken", 60_000, schemas.HookRequest{}, "hook agent.hook.input.broken: the service answered with an error: out of order"},
+		{"confused", 60_000, schemas.HookRequest{}, "hook agent.hook.input.confused: schemas: hook answer: /handled: " +
+			"expected boolean, but got string"},
+		{"broken", 60_000, schemas.HookRequest{}, "hook agent.hook.input.broken: the service answered with an error: " +
+			"out of order"},
 		{"quiet", 60_000, schemas.HookRequest{}, ""},
 		{"quiet", 60_000, schemas.HookRequest{Messages: big}, "hook agent.hook.input.quiet: the request has 2097"},
 	} {
 		c.req.Hook, c.req.Session = schemas.HookInput, "s1"
-		_, err := hooks.Ask(deadline(t), schemas.HookRef{Hook: schemas.HookInput, Service: c.service, TimeoutMs: c.limit}, c.req)
+		_, err := hooks.Ask(bustest.Deadline(t), schemas.HookRef{Hook: schemas.HookInput, Service: c.service,
+			TimeoutMs: c.limit}, c.req)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -82,7 +89,8 @@ func TestHooksFail(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := hooks.Ask(ctx, schemas.HookRef{Hook: schemas.HookInput, Service: "silent"}, schemas.HookRequest{Session: "s1"}); err == nil ||
+	if _, err := hooks.Ask(ctx, schemas.HookRef{Hook: schemas.HookInput, Service: "silent"},
+		schemas.HookRequest{Session: "s1"}); err == nil ||
 		strings.Contains(err.Error(), "no answer within") {
 		t.Errorf("after cancelling: %v", err)
 	}

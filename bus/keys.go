@@ -50,8 +50,8 @@ func NewKeys(c *Conn, o KeyOptions) *Keys {
 	return &Keys{conn: c, o: o, held: map[string]*heldKey{}}
 }
 
-// Key returns the provider's key; an empty one if the service has none. A service that is not there or does not answer is
-// an error after which asking again may help.
+// Key returns the provider's key; an empty one if the service has none. A service that is not there or does not answer
+// is an error whose [schemas.FailureCode] says that asking again may help.
 func (k *Keys) Key(ctx context.Context, provider string) (string, error) {
 	if err := schemas.CheckToken("provider", provider); err != nil {
 		return "", err
@@ -95,16 +95,20 @@ func (k *Keys) ask(ctx context.Context, provider string) ([]byte, error) {
 	m, err := k.conn.nc.RequestWithContext(limited, subject, nil)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, fmt.Errorf("key service unavailable: nobody listens to %s", subject)
+		return nil, schemas.NewFailure(schemas.FailureConnection, "key service unavailable: nobody listens to "+subject)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case limited.Err() != nil:
-		return nil, fmt.Errorf("key service timed out: no answer at %s within %s", subject, k.o.Timeout)
+		return nil, schemas.NewFailure(schemas.FailureTimeout,
+			fmt.Sprintf("key service timed out: no answer at %s within %s", subject, k.o.Timeout))
 	case err != nil:
-		return nil, fmt.Errorf("key service: request at %s: %w", subject, err)
+		return nil, &schemas.FailureError{
+			Code: schemas.FailureConnection, Err: fmt.Errorf("key service: request at %s: %w", subject, err),
+		}
 	}
 	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" { // its description may say what nobody should read
-		return nil, fmt.Errorf("key service refused the key at %s with code %.16q", subject, code)
+		return nil, schemas.NewFailure(schemas.FailureAuth,
+			fmt.Sprintf("key service refused the key at %s with code %.16q", subject, code))
 	}
 	return m.Data, nil
 }

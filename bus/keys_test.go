@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // keyService answers requests for keys, and counts them.
@@ -49,13 +51,13 @@ func validFor(d time.Duration) bus.KeyOptions {
 
 func wantKey(t *testing.T, k *bus.Keys, provider, want string) {
 	t.Helper()
-	if got, err := k.Key(deadline(t), provider); err != nil || got != want {
+	if got, err := k.Key(bustest.Deadline(t), provider); err != nil || got != want {
 		t.Errorf("key of %s: %q, %v; want %q", provider, got, err, want)
 	}
 }
 
 func TestAKeyIsKeptUntilItExpires(t *testing.T) {
-	c := connect(t, startServer(t))
+	c := bustest.Connect(t, bustest.Server(t))
 	n := keyService(t, c, says(t, "-key"))
 	long := bus.NewKeys(c, validFor(time.Hour))
 	var all sync.WaitGroup
@@ -72,45 +74,56 @@ func TestAKeyIsKeptUntilItExpires(t *testing.T) {
 	wantKey(t, expired, "openai", "openai-key")
 	wantKey(t, expired, "openai", "openai-key")
 	short := bus.NewKeys(c, validFor(10*time.Millisecond))
-	eventually(t, "a key that was kept expires", func() bool {
+	bustest.Eventually(t, "a key that was kept expires", func() bool {
 		wantKey(t, short, "openai", "openai-key")
 		return n.Load() >= 4
 	})
 }
 
 func TestAKeyServiceThatHasNoKey(t *testing.T) {
-	c := connect(t, startServer(t))
+	c := bustest.Connect(t, bustest.Server(t))
 	keyService(t, c, func(m *nats.Msg) { _ = m.Respond(nil) })
 	wantKey(t, bus.NewKeys(c, validFor(time.Hour)), "openai", "")
 }
 
 func TestAKeyServiceThatFails(t *testing.T) {
 	const secret = "sk-secret"
-	unreadable := bus.KeyOptions{Parse: func([]byte) (string, time.Time, error) { return "", time.Time{}, errors.New("not a key") }}
+	unreadable := bus.KeyOptions{Parse: func([]byte) (string, time.Time, error) {
+		return "", time.Time{},
+			errors.New("not a key")
+	}}
 	for _, c := range []struct {
 		name, provider, want string
+		code                 schemas.FailureCode
 		o                    bus.KeyOptions
 		answer               func(m *nats.Msg)
 	}{
-		{"not there", "openai", "key service unavailable: nobody listens to agent.key.openai", validFor(time.Hour), nil},
-		{"silent", "openai", "key service timed out", bus.KeyOptions{Timeout: 20 * time.Millisecond}, func(*nats.Msg) {}},
-		{"unreadable", "openai", "not a key", unreadable, func(m *nats.Msg) { _ = m.Respond([]byte(secret)) }},
-		{"refuses", "openai", `refused the key at agent.key.openai with code "403"`, validFor(time.Hour), func(m *nats.Msg) {
-			out := nats.NewMsg(m.Reply)
-			out.Header.Set(micro.ErrorCodeHeader, "403")
-			out.Header.Set(micro.ErrorHeader, "not with "+secret)
-			_ = m.RespondMsg(out)
-		}},
-		{"is not asked", "a.>", "illegal subject", validFor(time.Hour), nil},
+		{"not there", "openai", "key service unavailable: nobody listens to agent.key.openai", schemas.FailureConnection,
+			validFor(time.Hour), nil},
+		{"silent", "openai", "key service timed out", schemas.FailureTimeout,
+			bus.KeyOptions{Timeout: 20 * time.Millisecond}, func(*nats.Msg) {}},
+		{"unreadable", "openai", "not a key", schemas.FailureUnknown,
+			unreadable, func(m *nats.Msg) { _ = m.Respond([]byte(secret)) }},
+		{"refuses", "openai", `refused the key at agent.key.openai with code "403"`, schemas.FailureAuth,
+			validFor(time.Hour), func(m *nats.Msg) {
+				out := nats.NewMsg(m.Reply)
+				out.Header.Set(micro.ErrorCodeHeader, "403")
+				out.Header.Set(micro.ErrorHeader, "not with "+secret)
+				_ = m.RespondMsg(out)
+			}},
+		{"is not asked", "a.>", "illegal subject", schemas.FailureUnknown, validFor(time.Hour), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn := connect(t, startServer(t))
+			conn := bustest.Connect(t, bustest.Server(t))
 			if c.answer != nil {
 				keyService(t, conn, c.answer)
 			}
-			key, err := bus.NewKeys(conn, c.o).Key(deadline(t), c.provider)
+			key, err := bus.NewKeys(conn, c.o).Key(bustest.Deadline(t), c.provider)
 			if key != "" || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
 				t.Errorf("%q, %v; want an error with %s", key, err, c.want)
+			}
+			if code := schemas.FailureCodeOf(err); code != c.code {
+				t.Errorf("the code of %v is %s, want %s", err, code, c.code)
 			}
 		})
 	}
@@ -118,7 +131,7 @@ func TestAKeyServiceThatFails(t *testing.T) {
 
 // TestAKeyIsNotWaitedForAfterTheCallEnds has one call hold the turn and another give up.
 func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
-	c := connect(t, startServer(t))
+	c := bustest.Connect(t, bustest.Server(t))
 	requests := make(chan *nats.Msg, 1)
 	keyService(t, c, func(m *nats.Msg) { requests <- m })
 	k := bus.NewKeys(c, bus.KeyOptions{Parse: validFor(time.Hour).Parse, Timeout: 30 * time.Second})

@@ -8,11 +8,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Send stores a command in a session's inbox under an id; sent again with the same id it takes effect once. An error wraps
-// [schemas.ErrSubject] if the session's name is not legal; after any other the command may have been stored.
+// Send stores a command in a session's inbox under an id; sent again with the same id it takes effect once. An error
+// wraps [schemas.ErrSubject] if the session's name is not legal; after any other the command may have been stored.
 func (c *Conn) Send(ctx context.Context, session, id string, data schemas.CommandData) error {
 	err := schemas.CheckSession(session)
 	if err == nil {
@@ -41,8 +42,8 @@ func (c *Conn) send(ctx context.Context, session, id string, data schemas.Comman
 		return err
 	}
 	msg.Header.Set(jetstream.MsgIDHeader, session+"/"+id)
-	ctx, cancel := context.WithTimeout(ctx, dispatchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
-	_, err = c.js.PublishMsg(ctx, msg, untilLeader())
+	_, err = c.js.PublishMsg(ctx, msg, natsio.UntilLeader())
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -17,15 +18,15 @@ import (
 const keepDue = "1h"
 
 // Timers wakes sessions at a moment: the server keeps the timer and puts it into the session's inbox when it is due, or
-// when it is up again if it was down then. It is late by up to half a second, and never early. All methods may be called
-// concurrently.
+// when it is up again if it was down then. It is late by up to half a second, and never early. All methods may be
+// called concurrently.
 type Timers struct{ conn *Conn }
 
 // NewTimers returns Timers on c, which stays the caller's and has to outlive it.
 func NewTimers(c *Conn) *Timers { return &Timers{c} }
 
-// storedTimer is the payload of a timer command. Its id is made of the timer and its moment, so that every delivery has the
-// same, and a timer of the same name that is set again has another.
+// storedTimer is the payload of a timer command. Its id is made of the timer and its moment, so that every delivery has
+// the same, and a timer of the same name that is set again has another.
 type storedTimer struct {
 	ID string `json:"id"`
 	schemas.Timer
@@ -57,7 +58,7 @@ func (t *Timers) schedule(ctx context.Context, session string, at time.Time, tim
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Format(time.RFC3339Nano))
 	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, timer.Name))
 	msg.Header.Set(jetstream.ScheduleTTLHeader, keepDue)
-	_, err = t.conn.js.PublishMsg(ctx, msg, untilLeader())
+	_, err = t.conn.js.PublishMsg(ctx, msg, natsio.UntilLeader())
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -40,18 +41,18 @@ func (f *firedTimers) names() []string {
 }
 
 func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
-	_, c := newSmallBus(t)
+	_, c := bustest.Small(t)
 	var fired firedTimers
-	runInbox(t, c, fastOptions("r1"), &fired) // reads every partition by its own filter
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &fired) // reads every partition by its own filter
 	timers := bus.NewTimers(c)
 	due := time.Now().Add(300 * time.Millisecond)
 	want := schemas.Timer{Name: "run_deadline", RunID: "run1"}
 	for _, session := range []string{"s1", "s2", "s3"} {
-		if err := timers.Schedule(deadline(t), session, due, want); err != nil {
+		if err := timers.Schedule(bustest.Deadline(t), session, due, want); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all fire", func() bool { return len(fired.names()) == 3 })
+	bustest.Eventually(t, "all fire", func() bool { return len(fired.names()) == 3 })
 	fired.mu.Lock()
 	defer fired.mu.Unlock()
 	for i, cmd := range fired.got {
@@ -68,37 +69,38 @@ func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
 }
 
 func TestTimerIsReplacedAndTakenBack(t *testing.T) {
-	_, c := newSmallBus(t)
+	_, c := bustest.Small(t)
 	var fired firedTimers
-	runInbox(t, c, fastOptions("r1"), &fired)
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &fired)
 	timers := bus.NewTimers(c)
 	set := func(name string, d time.Duration) {
 		t.Helper()
-		if err := timers.Schedule(deadline(t), "s1", time.Now().Add(d), schemas.Timer{Name: name, RunID: "run1"}); err != nil {
+		if err := timers.Schedule(bustest.Deadline(t), "s1", time.Now().Add(d),
+			schemas.Timer{Name: name, RunID: "run1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set("replaced", 300*time.Millisecond)
 	set("replaced", time.Hour)
 	set("taken-back", 300*time.Millisecond)
-	if err := timers.Cancel(deadline(t), "s1", "taken-back"); err != nil {
+	if err := timers.Cancel(bustest.Deadline(t), "s1", "taken-back"); err != nil {
 		t.Fatal(err)
 	}
-	if err := timers.Cancel(deadline(t), "s1", "never-set"); err != nil {
+	if err := timers.Cancel(bustest.Deadline(t), "s1", "never-set"); err != nil {
 		t.Errorf("taking back a timer that is not set: %v", err)
 	}
 	set("last", 400*time.Millisecond)
-	eventually(t, "the last fires", func() bool { return len(fired.names()) > 0 })
+	bustest.Eventually(t, "the last fires", func() bool { return len(fired.names()) > 0 })
 	if got := fired.names(); len(got) != 1 || got[0] != "s1/last" {
 		t.Errorf("fired %v", got)
 	}
-	eventually(t, "the inbox is empty", func() bool { return queued(t, c) == 0 })
+	bustest.Eventually(t, "the inbox is empty", func() bool { return bustest.Queued(t, c) == 0 })
 	waiting := func(name string) bool {
-		s, err := c.JetStream().Stream(deadline(t), schemas.StreamTimers)
+		s, err := c.JetStream().Stream(bustest.Deadline(t), schemas.StreamTimers)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.GetLastMsgForSubject(deadline(t), c.Subjects().Schedule("s1", name))
+		_, err = s.GetLastMsgForSubject(bustest.Deadline(t), c.Subjects().Schedule("s1", name))
 		return err == nil
 	}
 	if !waiting("replaced") || waiting("taken-back") || waiting("last") {
@@ -107,23 +109,24 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 }
 
 func TestTimerInThePastFiresAtOnce(t *testing.T) {
-	_, c := newSmallBus(t)
+	_, c := bustest.Small(t)
 	var fired firedTimers
-	runInbox(t, c, fastOptions("r1"), &fired)
-	err := bus.NewTimers(c).Schedule(deadline(t), "s1", time.Now().Add(-time.Hour), schemas.Timer{Name: "late"})
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &fired)
+	err := bus.NewTimers(c).Schedule(bustest.Deadline(t), "s1", time.Now().Add(-time.Hour), schemas.Timer{Name: "late"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it fires", func() bool { return len(fired.names()) == 1 })
+	bustest.Eventually(t, "it fires", func() bool { return len(fired.names()) == 1 })
 }
 
 func TestTimerRefusesWhatIsNoSubject(t *testing.T) {
-	_, c := newSmallBus(t)
+	_, c := bustest.Small(t)
 	timers := bus.NewTimers(c)
-	if err := timers.Schedule(deadline(t), "s1", time.Now(), schemas.Timer{Name: "a.b"}); !errors.Is(err, schemas.ErrSubject) {
+	if err := timers.Schedule(bustest.Deadline(t), "s1", time.Now(), schemas.Timer{Name: "a.b"}); !errors.Is(err,
+		schemas.ErrSubject) {
 		t.Errorf("set: %v, want ErrSubject", err)
 	}
-	if err := timers.Cancel(deadline(t), "", "x"); !errors.Is(err, schemas.ErrSubject) {
+	if err := timers.Cancel(bustest.Deadline(t), "", "x"); !errors.Is(err, schemas.ErrSubject) {
 		t.Errorf("take back: %v, want ErrSubject", err)
 	}
 }

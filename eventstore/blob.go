@@ -17,17 +17,9 @@ const blobScheme = "nats://" + schemas.BucketBlobs + "/"
 func blobRef(name string) string { return blobScheme + name }
 
 func (s *Store) blobBucket(ctx context.Context) (jetstream.ObjectStore, error) {
-	s.bucketsMu.Lock()
-	defer s.bucketsMu.Unlock()
-	if s.blobs != nil {
-		return s.blobs, nil
-	}
-	b, err := s.js.ObjectStore(ctx, schemas.BucketBlobs)
-	if err != nil {
-		return nil, fmt.Errorf("object store %s: %w", schemas.BucketBlobs, err)
-	}
-	s.blobs = b
-	return b, nil
+	return bucket(s, &s.blobs, schemas.BucketBlobs, func() (jetstream.ObjectStore, error) {
+		return s.js.ObjectStore(ctx, schemas.BucketBlobs)
+	})
 }
 
 // putBlob stores data under a name, unless it is there already.
@@ -51,9 +43,9 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// errIncomplete says of an object that not all of its chunks are stored. Putting one sends the chunks and then the entry
-// that says it is there, without waiting between them: where the bucket is full, or the process dies, the entry may be
-// stored although a chunk was refused. Reading such an object would wait for the chunk until it times out.
+// errIncomplete says of an object that not all of its chunks are stored. Putting one sends the chunks and then the
+// entry that says it is there, without waiting between them: where the bucket is full, or the process dies, the entry
+// may be stored although a chunk was refused. Reading such an object would wait for the chunk until it times out.
 var errIncomplete = errors.New("object is not wholly stored")
 
 // checkObject returns nil if the object and all its chunks are stored.

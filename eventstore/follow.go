@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// liveQueue is how many republished events may wait for a follower before they are dropped and read again.
+// liveQueue is how many republished messages may wait for a follower before they are dropped and read again.
 const liveQueue = 1024
 
-// Follow yields the events of a session from sequence from (1 is the first) without a gap or a repetition: first what is
-// stored, then what is stored from now on, as the server republishes it. It survives lost connections and ends when
+// Follow yields the events of a session from sequence from (1 is the first) without a gap or a repetition: first what
+// is stored, then what is stored from now on, as the server republishes it. It survives lost connections and ends when
 // ctx does, without an error, or else with an error as the last thing yielded. A follower that is slow costs the server
 // nothing and misses nothing.
 func (s *Store) Follow(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error] {
@@ -40,7 +41,7 @@ type follower struct {
 	from    uint64
 	yield   func(schemas.Event, error) bool
 
-	last    position // last event seen
+	last    position // last message seen, by its last event
 	live    chan *nats.Msg
 	sub     *nats.Subscription
 	dropped int // live events lost so far because the queue was full
@@ -72,9 +73,13 @@ func (f *follower) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for rec, err := range f.s.records(ctx, f.s.o.Subjects.Event(f.session), f.last.stream, head) {
+	for rec, err := range f.s.between(ctx, f.session, f.last.stream, head) {
 		if err != nil {
 			return err
+		}
+		if rec.foreign(f.session) {
+			f.last.stream = rec.stream
+			continue
 		}
 		if err := f.take(ctx, rec); err != nil {
 			return err
@@ -121,35 +126,30 @@ func (f *follower) follow(ctx context.Context, changed <-chan struct{}) error {
 // takeLive takes a republished message. gap says that others are missing before it.
 func (f *follower) takeLive(ctx context.Context, m *nats.Msg) (gap bool, err error) {
 	rec, err := recordOf(m)
-	if err != nil || rec.stream <= f.last.stream {
-		return false, nil // not the server's, or seen already
+	if err != nil || rec.stream <= f.last.stream || rec.foreign(f.session) {
+		return false, nil // not the server's, or seen already, or none of the log's
 	}
-	seq, err := rec.seqOf(f.session)
-	if err != nil {
-		return false, err
-	}
-	if seq > f.last.seq+1 {
-		return true, nil
+	if stream, err := added(m.Header, jetstream.StreamHeader), f.fits(rec); stream != schemas.StreamEvents || err != nil {
+		return true, nil // whether something is missing, or somebody else has sent it, the log itself shows
 	}
 	return false, f.take(ctx, rec)
 }
 
-// take yields the next record, unless it is before from.
-func (f *follower) take(ctx context.Context, rec record) error {
-	seq, err := follows(f.session, rec, f.last.seq)
-	if err != nil {
-		return err
+// fits returns nil if a record begins with the next event and can be taken apart.
+func (f *follower) fits(rec record) error {
+	first, _, err := rec.span(f.session)
+	if err == nil && first != f.last.seq+1 {
+		err = fmt.Errorf("%w: event %d follows event %d", ErrDamaged, first, f.last.seq)
 	}
-	f.last = position{seq, rec.stream}
-	if seq < f.from {
-		return nil
+	if err == nil {
+		_, err = rec.split(f.session)
 	}
-	e, err := rec.decode(ctx, f.s.fetchBlob)
-	if err != nil {
-		return err
-	}
-	if !f.yield(e, nil) {
-		return errStop
-	}
-	return nil
+	return err
+}
+
+// take yields the events of the next record, but for those before from.
+func (f *follower) take(ctx context.Context, rec record) (err error) {
+	f.last.seq, err = rec.unpack(ctx, f.session, f.last.seq, f.from, f.s.fetchBlob, f.yield)
+	f.last.stream = rec.stream
+	return err
 }

@@ -30,12 +30,7 @@ func TestFollowSlowReader(t *testing.T) {
 		}
 		if e.Seq == 1 {
 			for seq := uint64(2); seq <= n; seq++ {
-				if err := l.Append(ctxOf(t), event("s1", seq, "a")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := l.Flush(ctxOf(t)); err != nil {
-				t.Fatal(err)
+				mustAppend(t, l, event("s1", seq, "a"))
 			}
 			// All are delivered or dropped before the follower reads on: no later one shows it a gap.
 			eventually(t, "all are republished", func() bool { m, _, _ := seen.Pending(); return m == n-1 })
@@ -124,7 +119,7 @@ func TestFollowGap(t *testing.T) {
 			continue
 		}
 		// After the follower has looked for the head: it is reading up to event 1.
-		mustAppend(t, l, event("s1", 2, "a"), event("s1", 3, "a"), event("s1", 4, "a"))
+		mustAppendEach(t, l, event("s1", 2, "a"), event("s1", 3, "a"), event("s1", 4, "a"))
 		for _, seq := range []uint64{1, 3, 3} { // one that was seen, one with a gap before it, and that again
 			m, err := stream.GetMsg(t.Context(), seq)
 			if err != nil {

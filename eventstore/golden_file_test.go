@@ -8,19 +8,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
 )
 
-// Golden logs are what older versions have written, and are never rewritten: -update only adds what is missing. A file has
-// a head, one line for each message as it was stored, and one for the snapshot, if there is one. Beside it, for each
-// version of the fold, is the hash of the state that the log folds to.
+// Golden logs are what older versions have written, and are never rewritten: -update only adds what is missing. A file
+// has a head, one line for each message as it was stored, and one for the snapshot, if there is one. Beside it, for
+// each version of the fold, is the hash of the state that the log folds to.
 var update = flag.Bool("update", false, "write the golden logs that do not exist yet")
 
 // goldenVersion is the folder that new golden logs go to.
-const goldenVersion = "v1"
+const goldenVersion = "v2"
 
 type goldenHead struct {
 	Session string `json:"session"`
@@ -89,11 +93,41 @@ func readGolden(t *testing.T, path string) goldenLog {
 	return g
 }
 
-// restore returns a store with the first n messages of the log, and its snapshot.
-func (g goldenLog) restore(n int) *eventstore.Memory {
+// restore returns a store with the log and its snapshot.
+func (g goldenLog) restore() *eventstore.Memory {
 	m := eventstore.NewMemory()
-	m.Restore(g.Session, g.messages[:n], g.version, g.snapshot)
+	m.Restore(g.Session, g.messages, g.version, g.snapshot)
 	return m
+}
+
+// prefixes returns the log as it was after each of its events. Where that is in the middle of a commit, its last
+// commit is one of the events up to there. The snapshot, which is of an event that most do not have, stays with the
+// whole.
+func (g goldenLog) prefixes(t *testing.T) (all []goldenLog) {
+	t.Helper()
+	with := func(messages ...eventstore.Stored) {
+		p := g
+		p.messages, p.version, p.snapshot = messages, 0, nil
+		all = append(all, p)
+	}
+	with()
+	for i, m := range g.messages {
+		events, err := schemas.DecodeLog(g.Session, m.Header, m.Payload, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n < len(events); n++ {
+			header, payload, err := schemas.EncodeCommit(events[:n]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			header[jetstream.ExpectedLastSubjSeqHeader] = m.Header[jetstream.ExpectedLastSubjSeqHeader]
+			with(append(slices.Clip(g.messages[:i]), eventstore.Stored{Stream: m.Stream, Header: header, Payload: payload})...)
+		}
+		with(slices.Clip(g.messages[:i+1])...)
+	}
+	all[len(all)-1] = g
+	return all
 }
 
 // name is that of the file, for people.

@@ -13,27 +13,23 @@ import (
 func TestGoldenLogsResume(t *testing.T) {
 	for _, g := range goldenLogs(t, "") {
 		t.Run(g.name(), func(t *testing.T) {
-			for n := range len(g.messages) + 1 {
-				g.resume(t, n)
+			for n, prefix := range g.prefixes(t) {
+				prefix.resume(t, n)
 			}
 		})
 	}
 }
 
-// resume takes the session up after its first n events and sends it a prompt.
+// resume takes the session up after its first n events, which are all it has, and sends it a prompt.
 func (g goldenLog) resume(t *testing.T, n int) {
 	t.Helper()
-	snapshot := g
-	if n < len(g.messages) {
-		snapshot.snapshot = nil // it is of an event that this log does not have
-	}
-	r := newGoldenRig(t, snapshot.restore(n), g.Session, nil)
+	r := newGoldenRig(t, g.restore(), g.Session, nil)
 	r.now = r.now.AddDate(0, 1, 0)
 	r.deliver("golden-prompt", &schemas.Prompt{Input: schemas.Input{Text: "go on"}})
 	r.finish(n)
 	g.messages, g.snapshot = r.store.Dump(g.Session, loop.FoldVersion)
 	g.version = loop.FoldVersion
-	if report := g.verify(t, len(g.messages)); !report.OK() {
+	if report := g.verify(t); !report.OK() {
 		t.Errorf("resumed after %d events: %v", n, report.Bad)
 	}
 	runs, outcomes := 0, 0
@@ -70,10 +66,12 @@ func (r *goldenRig) finish(n int) {
 			break
 		}
 		if call := s.Run.Turn.Calls[i]; call.AwaitsApproval() {
-			r.deliver("golden-approve-"+string(call.Key), &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: call.Key}})
+			r.deliver("golden-approve-"+string(call.Key),
+				&schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: call.Key}})
 		} else {
 			r.deliver("golden-result-"+string(call.Key), &schemas.ToolResponse{
-				Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Result: schemas.TextResult("late, but here"),
+				Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name,
+				Result: schemas.TextResult("late, but here"),
 			})
 		}
 	}

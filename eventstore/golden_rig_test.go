@@ -12,6 +12,7 @@ import (
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -20,21 +21,24 @@ type goldenRig struct {
 	t       *testing.T
 	store   *eventstore.Memory
 	session string
-	host    *driver.Host
-	options driver.HostOptions
+	host    *host.Host
+	options host.Options
 
 	mu       sync.Mutex
 	now      time.Time
 	script   []func(ctx context.Context) *schemas.AssistantMessage // of the model; after it, it says "done"
-	requests []schemas.ToolRequest                                 // that were handed over
+	requests []schemas.ToolRequest                                 // that were dispatched
 }
 
-func newGoldenRig(t *testing.T, store *eventstore.Memory, session string, change func(*driver.HostOptions)) *goldenRig {
+func newGoldenRig(t *testing.T, store *eventstore.Memory, session string, change func(*host.Options)) *goldenRig {
 	r := &goldenRig{t: t, store: store, session: session, now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}
-	r.options = driver.HostOptions{
-		Open:  func(ctx context.Context, session string) (driver.SessionLog, error) { return store.Open(ctx, session) },
-		Model: (*goldenModel)(r), Tools: (*goldenTools)(r), Toolbox: goldenToolbox{}, Clock: (*goldenClock)(r),
-		Source: "/loopbus/runner/golden", SnapshotEvery: 8, AbortGrace: time.Millisecond,
+	r.options = host.Options{
+		Deps: driver.Deps{
+			Model: (*goldenModel)(r), Tools: (*goldenTools)(r), Clock: (*goldenClock)(r),
+			Source: "/loopbus/runner/golden", AbortGrace: time.Millisecond,
+		},
+		Open:    func(ctx context.Context, session string) (host.SessionLog, error) { return store.Open(ctx, session) },
+		Toolbox: goldenToolbox{}, SnapshotEvery: 8,
 		Defaults: schemas.RunConfig{
 			Model: schemas.ModelRef{API: "golden", Provider: "acme", ID: "m1"}, SystemPrompt: "You are <helpful> & brief.",
 			ThinkingLevel: schemas.ThinkingLow,
@@ -48,7 +52,7 @@ func newGoldenRig(t *testing.T, store *eventstore.Memory, session string, change
 }
 
 // restart has another process go on.
-func (r *goldenRig) restart() { r.host = driver.NewHost(r.options) }
+func (r *goldenRig) restart() { r.host = host.New(r.options) }
 
 func (r *goldenRig) try(id string, data schemas.CommandData) error {
 	c := schemas.Command{ID: id, Session: r.session, Source: "/golden/client", Time: r.now, Data: data}
@@ -62,7 +66,7 @@ func (r *goldenRig) deliver(id string, data schemas.CommandData) {
 	}
 }
 
-// answer gives the result of the oldest call that was handed over.
+// answer gives the result of the oldest call that was dispatched.
 func (r *goldenRig) answer(result schemas.ToolResult, isError bool) {
 	r.t.Helper()
 	req := r.requests[0]
@@ -143,7 +147,8 @@ func (m *goldenModel) Stream(ctx context.Context, _ schemas.ModelRequest) iter.S
 func golden(stop schemas.StopReason, content ...schemas.Content) *schemas.AssistantMessage {
 	return &schemas.AssistantMessage{
 		Content: content, API: "golden", Provider: "acme", Model: "m1", StopReason: stop, Timestamp: 1770091506000,
-		Usage: schemas.Usage{Input: 100, Output: 20, TotalTokens: 120, Cost: schemas.Cost{Input: 0.01, Output: 0.02, Total: 0.03}},
+		Usage: schemas.Usage{Input: 100, Output: 20, TotalTokens: 120,
+			Cost: schemas.Cost{Input: 0.01, Output: 0.02, Total: 0.03}},
 	}
 }
 

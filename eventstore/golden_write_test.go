@@ -4,40 +4,50 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/agent"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // goldenSession is a session that a golden log is made of.
 type goldenSession struct {
 	name, about string
-	options     func(*driver.HostOptions)
+	options     func(*host.Options)
 	play        func(r *goldenRig)
 }
 
 // goldenSessions write, together, every type of event that a log may hold.
 var goldenSessions = []goldenSession{
-	{"tools", "parallel calls, one unknown and one with wrong arguments; a result that is an error; a snapshot", nil, playTools},
+	{"tools", "parallel calls, one unknown and one with wrong arguments; a result that is an error; a snapshot", nil,
+		playTools},
 	{"queues", "steering, follow-ups, an interrupt, everything that withdraws or refuses, and an abort", nil, playQueues},
 	{"retries", "attempts, a fallback and a budget", retrying, playRetries},
 	{"takeovers", "processes that die while the model streams and between the events of one command", nil, playTakeovers},
 	{"approvals", "calls that wait for somebody, hooks that decide, sequential execution", approving, playApprovals},
-	{"services", "a copy of another session that follows a profile, and services that are asked at every hook", serving, playServices},
-	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil, playAgent},
+	{"services", "a copy of another session that follows a profile, and services that are asked at every hook", serving,
+		playServices},
+	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil,
+		playAgent},
 }
 
 func playTools(r *goldenRig) {
 	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
-		return golden(schemas.StopToolUse, schemas.Thinking{Thinking: "Hm\n\u00e9\u2028", ThinkingSignature: "c2ln"}, schemas.Text{Text: "Looking."},
+		return golden(schemas.StopToolUse, schemas.Thinking{Thinking: "Hm\n\u00e9\u2028", ThinkingSignature: "c2ln"},
+			schemas.Text{Text: "Looking."},
 			goldenCall("call_1", "read", `{ "path" : "<a>&b" }`), goldenCall("call_2", "read", `{"path":"b"}`),
 			goldenCall("call_3", "nowhere", `{}`), goldenCall("call_1", "read", `{"path":12345678901234567890}`))
 	}}
-	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "look <here> & \u2028 there", Images: []schemas.Image{{Data: "aGk=", MimeType: "image/png"}}}})
-	r.answer(schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "one"}}, Details: []byte(`{"lines":[1, 2]}`)}, false)
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "look <here> & \u2028 there",
+		Images: []schemas.Image{{Data: "aGk=", MimeType: "image/png"}}}})
+	r.answer(schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "one"}}, Details: []byte(`{"lines":[1, 2]}`)},
+		false)
 	r.answer(schemas.ErrorResult("no such file"), true)
 	r.answer(schemas.TextResult("a name made of a number"), false)
 	r.deliver("set-1", &schemas.SetThinkingLevel{ThinkingLevel: schemas.ThinkingHigh})
@@ -79,7 +89,7 @@ func playQueues(r *goldenRig) {
 	r.deliver("no", &schemas.Continue{})
 }
 
-func retrying(o *driver.HostOptions) {
+func retrying(o *host.Options) {
 	o.Retryable = func(m *schemas.AssistantMessage) bool { return m.ErrorMessage == "overloaded" }
 	o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
 	o.Defaults.Fallbacks = []schemas.ModelRef{{Provider: "acme", ID: "m2"}}
@@ -114,7 +124,7 @@ func playTakeovers(r *goldenRig) {
 	r.die(schemas.EventError, "p3", &schemas.Prompt{Input: schemas.Input{Text: "and again"}})
 }
 
-func approving(o *driver.HostOptions) {
+func approving(o *host.Options) {
 	o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"bash"}}
 	o.Hooks.BeforeToolCall = func(_ context.Context, c driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
 		if c.ToolCall.ID == "call_1" {
@@ -130,15 +140,23 @@ func playApprovals(r *goldenRig) {
 			goldenCall("call_2", "bash", `{"command":"ls"}`), goldenCall("call_3", "bash", `{"command":"rm -r /"}`))
 	}}
 	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
-	r.deliver("yes", &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{By: "ann", Reason: "harmless"}})
+	yes := schemas.ApprovalAnswer{Call: r.asked(), By: "ann", Reason: "harmless"}
+	r.deliver("yes", &schemas.Approve{ApprovalAnswer: yes})
 	r.answer(schemas.TextResult("a file"), false)
-	r.deliver("no", &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{By: "bob"}})
+	r.deliver("no", &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{Call: r.asked(), By: "bob"}})
+}
+
+// asked is the call that waits for approval.
+func (r *goldenRig) asked() schemas.CallKey {
+	calls := r.state().Run.Turn.Calls
+	return calls[slices.IndexFunc(calls, func(c loop.Call) bool { return c.AwaitsApproval() })].Key
 }
 
 // goldenServices answers at every hook.
 type goldenServices struct{}
 
-func (goldenServices) Ask(_ context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+func (goldenServices) Ask(_ context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer,
+	err error) {
 	note := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "a note"}}, Timestamp: 2}}
 	a.By, a.Reason = "ann", "as agreed"
 	switch to.Hook {
@@ -166,7 +184,7 @@ func (goldenServices) Profile(context.Context, string) (schemas.Profile, error) 
 	return schemas.Profile{Tools: []string{"read"}, Budget: &schemas.ProfileBudget{MaxCost: 5, Per: schemas.PerDay}}, nil
 }
 
-func serving(o *driver.HostOptions) {
+func serving(o *host.Options) {
 	o.Services, o.Profiles = goldenServices{}, goldenServices{}
 	for _, hook := range schemas.HookNames() {
 		o.Defaults.Hooks = append(o.Defaults.Hooks, schemas.HookRef{Hook: hook, Service: "watch", TimeoutMs: 2000})
@@ -195,21 +213,40 @@ func playAgent(r *goldenRig) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	agent := driver.NewAgent(driver.AgentOptions{
+	a, err := agent.New(r.t.Context(), agent.Options{
 		Model: schemas.ModelRef{API: "golden", ID: "m1"}, Stream: (*goldenModel)(r), Log: log, Clock: (*goldenClock)(r),
 		Messages: schemas.Messages{
 			&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "before"}}, Timestamp: 1},
 			&schemas.CustomMessage{Role: "note", Raw: []byte(`{"role":"note","text":"kept"}`)},
 		},
 	})
-	if err := agent.Prompt(r.t.Context(), "go"); err != nil {
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := a.Prompt(r.t.Context(), "go"); err != nil {
 		r.t.Fatal(err)
 	}
 	e := r.state().Envelope(&schemas.ErrorEvent{Code: "disk_full", Message: "no space is left", Recoverable: true})
 	e.Time, e.Source = (*goldenClock)(r).Now(), "/loopbus/agent"
-	if err := log.Append(r.t.Context(), e); err != nil {
+	if err := errors.Join(log.Append(r.t.Context(), e), log.Flush(r.t.Context())); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// continueV1 is a log that began in the form of before.
+func continueV1(t *testing.T) goldenLog {
+	g := readGolden(t, filepath.Join("testdata", "golden", "v1", "tools.ndjson"))
+	r := newGoldenRig(t, g.restore(), g.Session, nil)
+	r.now = r.now.AddDate(0, 1, 0)
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopToolUse, goldenCall("call_9", "read", `{"path":"c"}`))
+	}}
+	r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: "and once more"}})
+	r.answer(schemas.TextResult("three"), false)
+	g.About = "it began with one event a message, and goes on with commits"
+	g.version = loop.FoldVersion
+	g.messages, g.snapshot = r.store.Dump(g.Session, g.version)
+	return g
 }
 
 // TestGoldenLogsAreAdded writes, with -update, those golden logs that do not exist, and for all that do the hash of the
@@ -226,14 +263,16 @@ func TestGoldenLogsAreAdded(t *testing.T) {
 		g.messages, g.snapshot = r.store.Dump(s.name, loop.FoldVersion)
 		add(t, filepath.Join(dir, s.name+".ndjson"), g.encode(t))
 	}
+	add(t, filepath.Join(dir, "continued.ndjson"), continueV1(t).encode(t))
 	for _, g := range goldenLogs(t, "") {
 		add(t, g.foldPath(), []byte(g.fold(t)+"\n"))
+		add(t, g.prefixPath(), []byte(strings.Join(g.prefixSums(t), "\n")+"\n"))
 	}
 	for _, d := range goldenDamages {
 		g := readGolden(t, filepath.Join(dir, "tools.ndjson"))
 		d.hurt(&g)
 		g.About = d.about
-		g.Fault = g.verify(t, len(g.messages)).Bad.Error()
+		g.Fault = g.verify(t).Bad.Error()
 		add(t, filepath.Join(dir, "damaged", d.name+".ndjson"), g.encode(t))
 	}
 }

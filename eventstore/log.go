@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -21,27 +22,29 @@ var ErrClosed = errors.New("log closed")
 
 // Log is the log of one session, opened for appending. All methods may be called concurrently.
 //
-// At most one append is under way. Whoever finds none publishes: Append itself, or the store's callback when it takes
-// the answer to the one before. After an unknown outcome a goroutine takes over until it is known.
+// Events gather in a commit until it is sent. At most one commit is in flight. Whoever has one sent while none is
+// publishes it himself; what has gathered behind one in flight is published by the store's callback when it takes the
+// answer. After an unknown outcome a goroutine takes over until it is known.
 type Log struct {
-	s       *Store
+	keep    keeper
+	s       *Store // that it is kept in; nil in memory
+	o       *Options
 	session string
 	subject string
 
-	// order is held while an event is encoded, since it needs the hash of the one before. It comes before mu.
-	order sync.Mutex
-	hash  string // of the last event handed over; guarded by order
-
 	mu      sync.Mutex
-	next    uint64   // sequence the next event must have
-	head    position // last event stored
-	opened  position // head when the log was opened
-	known   position // of the snapshot, if one was loaded: where reading may begin
-	queue   []*entry // handed over and not stored; the first is under way
-	bytes   int      // size of the queue
-	token   uint64   // of the publish under way, 0 if none waits for its answer
+	next    uint64    // sequence the next event must have
+	head    position  // last commit stored
+	tail    uint64    // place of the newest message on the subject, the last commit or a foreign one behind it
+	hash    string    // of that commit
+	opened  position  // head when the log was opened
+	known   position  // before the snapshot, if one was loaded: where reading may begin
+	queue   []*commit // appended and not stored
+	sending bool      // the first of the queue is under way
+	bytes   int       // size of the queue
+	token   uint64    // of the publish in flight, 0 if none waits for its answer
 	sent    time.Time
-	proven  time.Time // when the newest event that was stored was sent: the session was ours then
+	proven  time.Time // when the newest commit that was stored was sent: the session was ours then
 	timer   *time.Timer
 	stop    context.CancelFunc // ends the goroutine that finds out an outcome
 	err     error              // final
@@ -54,93 +57,125 @@ type flush struct {
 	done chan error
 }
 
-func newLog(s *Store, session string) *Log {
-	return &Log{s: s, session: session, subject: s.o.Subjects.Event(session), next: 1}
+// keeper is where logs are kept, a [Store] or a [Memory]: what reading, verifying and snapshots need of it.
+type keeper interface {
+	// end returns the last message of a session, not one that is behind what was acknowledged.
+	end(ctx context.Context, session string) (rec record, found bool, err error)
+	// newest returns it too, from the leader of the stream whatever that takes.
+	newest(ctx context.Context, session string) (rec record, err error)
+	// at returns a session's message with a stream sequence.
+	at(ctx context.Context, session string, stream uint64) (rec record, found bool, err error)
+	// between yields the messages of a session after one place in the stream, up to another.
+	between(ctx context.Context, session string, after, upTo uint64) iter.Seq2[record, error]
+	// publish begins to store a sealed commit; mu of the log is held.
+	publish(l *Log, c *commit)
+
+	fetchBlob(ctx context.Context, ref string) ([]byte, error)
+	snapshotValue(ctx context.Context, key string) ([]byte, error) // nil if there is none
+	snapshotObject(ctx context.Context, name string) ([]byte, error)
+	putSnapshot(ctx context.Context, key string, value, object []byte) error
 }
 
-// start sets where a new log begins.
-func (l *Log) start(head position, hash string) {
-	l.head, l.opened, l.next, l.hash = head, head, head.seq+1, hash
+// openLog opens the log of a session at its head.
+func openLog(ctx context.Context, k keeper, s *Store, o *Options, session string) (*Log, error) {
+	if err := schemas.CheckSession(session); err != nil {
+		return nil, fmt.Errorf("eventstore: open: %w", err)
+	}
+	l := &Log{keep: k, s: s, o: o, session: session, subject: o.Subjects.Event(session)}
+	rec, tail, found, err := endOf(ctx, k, session)
+	l.tail = tail
+	if err == nil && found {
+		l.head, err = rec.end(session)
+		l.hash = rec.hash()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: open session %s: %w", session, err)
+	}
+	l.opened, l.next = l.head, l.head.seq+1
+	return l, nil
 }
 
-// Append hands over the next event: e.Seq must be one more than that of the event handed over before, or of the head at
-// which the log was opened. It sets PrevHash itself. It does not wait for storage, but it waits, until ctx ends, while
-// 256 events or 4 MiB are queued. The log owns e from then on.
+// Append takes the next event: e.Seq must be one more than that of the event appended before, or of the head
+// at which the log was opened. It sets PrevHash itself. The event is stored with others in one commit, in order, which
+// is sent at the latest by [Log.Send] or [Log.Flush]. Append does not wait for storage, but it waits, until ctx ends,
+// while 256 events or 4 MiB are queued. The log owns e from then on.
 //
-// An error about this event alone (wrong session or sequence, cannot be encoded, ctx ended) changes nothing. An error of
-// storing is final; it is a [schemas.ConflictError] if another writer has extended the session.
+// An error about this event alone (wrong session or sequence, cannot be encoded, ctx ended) changes nothing. An error
+// of storing is final; it is a [schemas.ConflictError] if another writer has extended the session.
 func (l *Log) Append(ctx context.Context, e schemas.Event) error {
 	if e.Session != l.session {
 		return fmt.Errorf("eventstore: append to session %s: event is of session %q", l.session, e.Session)
 	}
-	if err := l.waitForSpace(ctx); err != nil {
-		return err
-	}
-	l.order.Lock()
-	defer l.order.Unlock()
-	if err := l.admit(e.Seq); err != nil {
-		return err
-	}
-	e.PrevHash = l.hash
-	ent, err := l.s.encode(e, l.subject)
-	if err != nil {
-		return err
-	}
-	l.enqueue(ent)
-	l.hash = ent.hash() // after publishing: the server works meanwhile
-	return nil
+	return withData(&e, func(data []byte) error {
+		for {
+			space, err := l.gather(&e, data)
+			if space == nil {
+				return err
+			}
+			select {
+			case <-space:
+			case <-ctx.Done():
+				return fmt.Errorf("eventstore: append to session %s: %w", l.session, context.Cause(ctx))
+			}
+		}
+	})
 }
 
-func (l *Log) waitForSpace(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		if l.err != nil || len(l.queue) < maxQueued && l.bytes < maxQueuedBytes {
-			defer l.mu.Unlock()
-			return l.err
-		}
+// gather puts an event into the last commit that is not in flight. Where the queue is full it returns a channel that is
+// closed when there may be space.
+func (l *Log) gather(e *schemas.Event, data []byte) (space <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.err != nil:
+		return nil, l.err
+	case e.Seq != l.next:
+		return nil, fmt.Errorf("eventstore: append to session %s: event has sequence %d, not %d", l.session, e.Seq, l.next)
+	}
+	if l.full() {
+		l.send()
+	}
+	if l.full() {
 		if l.space == nil {
 			l.space = make(chan struct{})
 		}
-		space := l.space
-		l.mu.Unlock()
-		select {
-		case <-space:
-		case <-ctx.Done():
-			return fmt.Errorf("eventstore: append to session %s: %w", l.session, context.Cause(ctx))
+		return l.space, nil
+	}
+	last := len(l.queue) - 1
+	if last < 0 || last == 0 && l.sending || l.queue[last].full(len(data)) {
+		l.queue = append(l.queue, commits.Get().(*commit))
+		last++
+	}
+	if err := l.queue[last].take(e, data, l.o.BlobThreshold); err != nil {
+		if l.queue[last].Len() == 0 {
+			l.queue = l.queue[:last]
 		}
-	}
-}
-
-func (l *Log) admit(seq uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
-	}
-	if seq != l.next {
-		return fmt.Errorf("eventstore: append to session %s: event has sequence %d, next is %d", l.session, seq, l.next)
-	}
-	return nil
-}
-
-func (l *Log) enqueue(ent *entry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return // the next call returns it
+		return nil, fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, e.Seq, err)
 	}
 	l.next++
-	l.queue = append(l.queue, ent)
-	l.bytes += ent.size
-	if len(l.queue) == 1 {
-		l.sendFirst()
+	l.bytes += len(data)
+	if last > 0 {
+		l.send() // the one before is complete
 	}
+	return nil, nil
 }
 
-// Flush returns once everything handed over before is stored, or with the error because of which it will not be. If ctx
-// ends first it returns ctx's error, which is not final.
+// full reports whether no more may be queued. mu is held.
+func (l *Log) full() bool { return l.next-l.head.seq > maxQueued || l.bytes >= maxQueuedBytes }
+
+// Send has everything appended so far stored as soon as may be: at once, or when the commit in flight is answered.
+// It does not wait. A caller who is about to wait for something else calls it, so that nothing is held back meanwhile.
+func (l *Log) Send() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.send()
+}
+
+// Flush sends everything appended before and returns once it is stored, or with the error because of which it will
+// not be. If ctx ends first it returns ctx's error, which is not final.
 func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Lock()
+	l.send()
 	if l.err != nil || len(l.queue) == 0 {
 		defer l.mu.Unlock()
 		return l.err

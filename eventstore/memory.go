@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Memory keeps logs in memory, for tests and simulations. It keeps what a [Store] does, encoded and hashed the same
-// way, and behaves the same but for its speed and that it loses everything with the process. It may be used
+// Memory keeps logs in memory, for tests and simulations. It keeps what a [Store] does, gathered, encoded and hashed
+// the same way, and behaves the same but for its speed and that it loses everything with the process. It may be used
 // concurrently.
 type Memory struct {
-	// OnAppend, if set before the first use, is called before and after each event is stored. An error before keeps
-	// the event from being stored; an error after it is an acknowledgement that got lost. Either way it is the log's
-	// final error.
+	// OnCommit, if set, is called before and after each commit is stored, with its events. An error before keeps it from
+	// being stored; an error after it is an acknowledgement that got lost. Either way it is the log's final error.
+	OnCommit func(events []schemas.Event, stored bool) error
+	// OnAppend is the same with each event of a commit. An error before one leaves those before it stored, in a commit of
+	// their own, so that a log may end with any event.
 	OnAppend func(e schemas.Event, stored bool) error
 
 	mu        sync.Mutex
@@ -36,21 +36,12 @@ func NewMemory() *Memory {
 	return &Memory{sessions: map[string][]record{}, changed: map[string]chan struct{}{}, snapshots: map[string][]byte{}}
 }
 
+// memoryOptions have nothing kept elsewhere.
+var memoryOptions = Options{BlobThreshold: math.MaxInt}.withDefaults()
+
 // Open opens the log of a session at its head. A session without events opens empty.
-func (m *Memory) Open(_ context.Context, session string) (*MemoryLog, error) {
-	if err := schemas.CheckSession(session); err != nil {
-		return nil, fmt.Errorf("eventstore: open: %w", err)
-	}
-	l := &MemoryLog{m: m, session: session}
-	if recs := m.records(session); len(recs) > 0 {
-		last := recs[len(recs)-1]
-		seq, err := last.seqOf(session)
-		if err != nil {
-			return nil, fmt.Errorf("eventstore: open session %s: %w", session, err)
-		}
-		l.head, l.hash = position{seq, last.stream}, last.hash()
-	}
-	return l, nil
+func (m *Memory) Open(ctx context.Context, session string) (*Log, error) {
+	return openLog(ctx, m, nil, &memoryOptions, session)
 }
 
 // records returns what is stored of a session. The slice must not be changed.
@@ -75,7 +66,6 @@ func (m *Memory) put(session string, seq, expected uint64, rec record) (stream u
 	}
 	m.stream++
 	rec.stream = m.stream
-	rec.header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(expected, 10)}
 	m.sessions[session] = append(recs, rec)
 	if ch := m.changed[session]; ch != nil {
 		close(ch)
@@ -92,38 +82,9 @@ func (m *Memory) Read(ctx context.Context, session string, from uint64) iter.Seq
 			yield(schemas.Event{}, fmt.Errorf("eventstore: %w", err))
 			return
 		}
-		decodeAll(ctx, session, m.records(session), 0, from, yield)
+		records := members(session, m.between(ctx, session, 0, math.MaxUint64))
+		events(ctx, session, records, 0, from, m.fetchBlob)(yield)
 	}
-}
-
-// decodeAll yields the records that come after event last and have at least sequence from. It returns false if the
-// reader has enough or there was an error.
-func decodeAll(ctx context.Context, session string, recs []record, last, from uint64, yield func(schemas.Event, error) bool) bool {
-	for _, rec := range recs {
-		err := ctx.Err()
-		if err == nil {
-			last, err = follows(session, rec, last)
-		}
-		var e schemas.Event
-		if err == nil && last < from {
-			continue
-		}
-		if err == nil {
-			e, err = rec.decode(ctx, noBlobs)
-		}
-		if err != nil {
-			yield(schemas.Event{}, fmt.Errorf("eventstore: read session %s after seq %d: %w", session, last, err))
-			return false
-		}
-		if !yield(e, nil) {
-			return false
-		}
-	}
-	return true
-}
-
-func noBlobs(_ context.Context, ref string) ([]byte, error) {
-	return nil, fmt.Errorf("%w: no payload %s: memory keeps none elsewhere", ErrDamaged, ref)
 }
 
 // Follow yields the events of a session from sequence from (1 is the first), those stored and then those that come,
@@ -134,13 +95,15 @@ func (m *Memory) Follow(ctx context.Context, session string, from uint64) iter.S
 			yield(schemas.Event{}, fmt.Errorf("eventstore: follow: %w", err))
 			return
 		}
-		for seen := 0; ctx.Err() == nil; {
-			recs, changed := m.watch(session)
-			enough := !decodeAll(context.WithoutCancel(ctx), session, recs[seen:], uint64(seen), from, yield)
-			if enough {
-				return
+		for ctx.Err() == nil {
+			changed := m.watch(session)
+			records := members(session, m.between(context.WithoutCancel(ctx), session, 0, math.MaxUint64))
+			for e, err := range events(ctx, session, records, 0, from, m.fetchBlob) {
+				if !yield(e, err) || err != nil {
+					return
+				}
+				from = e.Seq + 1
 			}
-			seen = len(recs)
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -149,8 +112,8 @@ func (m *Memory) Follow(ctx context.Context, session string, from uint64) iter.S
 	}
 }
 
-// watch returns what is stored of a session and a channel that is closed when there is more.
-func (m *Memory) watch(session string) ([]record, <-chan struct{}) {
+// watch returns a channel that is closed when more of a session is stored.
+func (m *Memory) watch(session string) <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ch := m.changed[session]
@@ -158,18 +121,21 @@ func (m *Memory) watch(session string) ([]record, <-chan struct{}) {
 		ch = make(chan struct{})
 		m.changed[session] = ch
 	}
-	return slices.Clip(m.sessions[session]), ch
+	return ch
 }
 
 // Sessions yields all sessions that have a log, by name.
-func (m *Memory) Sessions(_ context.Context) iter.Seq2[SessionInfo, error] {
+func (m *Memory) Sessions(ctx context.Context) iter.Seq2[SessionInfo, error] {
 	return func(yield func(SessionInfo, error) bool) {
 		m.mu.Lock()
 		names := slices.Sorted(maps.Keys(m.sessions))
 		m.mu.Unlock()
 		for _, name := range names {
-			recs := m.records(name)
-			if !yield(infoOf(name, uint64(len(recs)), recs[len(recs)-1]), nil) {
+			rec, _, found, err := endOf(ctx, m, name)
+			if err == nil && !found {
+				continue
+			}
+			if !yield(infoOf(name, rec), err) {
 				return
 			}
 		}
@@ -177,19 +143,14 @@ func (m *Memory) Sessions(_ context.Context) iter.Seq2[SessionInfo, error] {
 }
 
 // At returns the sequence of the last event of a session whose time is at or before at; 0 if there is none.
-func (m *Memory) At(_ context.Context, session string, at time.Time) (seq uint64, err error) {
+func (m *Memory) At(ctx context.Context, session string, at time.Time) (seq uint64, err error) {
 	if err := schemas.CheckSession(session); err != nil {
 		return 0, fmt.Errorf("eventstore: %w", err)
 	}
-	for _, rec := range m.records(session) {
-		if n, err := rec.seqOf(session); err == nil && !rec.time().After(at) {
-			seq = n
-		}
-	}
-	return seq, nil
+	return lastAt(session, members(session, m.between(ctx, session, 0, math.MaxUint64)), at)
 }
 
 // Verify is [Store.Verify].
 func (m *Memory) Verify(ctx context.Context, session string, o VerifyOptions) (Report, error) {
-	return verify(ctx, memorySource{m}, session, o)
+	return verify(ctx, m, session, o)
 }

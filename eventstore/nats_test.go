@@ -19,7 +19,8 @@ import (
 // startServer runs a JetStream server on loopback. Port -1 lets it choose.
 func startServer(t testing.TB, dir string, port int) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true,
+		NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,8 @@ func startServer(t testing.TB, dir string, port int) *server.Server {
 // connect connects as the store wants it: no reconnect buffer.
 func connect(t testing.TB, url string, opts ...nats.Option) jetstream.JetStream {
 	t.Helper()
-	opts = append([]nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond)}, opts...)
+	opts = append([]nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
+		nats.ReconnectWait(10 * time.Millisecond)}, opts...)
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// halve takes the first chunk of every object away, which is what an object store leaves that was full, or whose writer died.
+// halve takes the first chunk of every object away, which is what an object store leaves that was full, or whose writer
+// died.
 func halve(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "OBJ_"+schemas.BucketBlobs)
@@ -43,7 +44,8 @@ func TestHalfAnObjectIsPutAgain(t *testing.T) {
 	halve(t, js)
 	mustAppend(t, open(t, s, "s2"), bigEvent("s2", 1)) // the same payload
 	for _, session := range []string{"s1", "s2"} {
-		if report, err := s.Verify(t.Context(), session, eventstore.VerifyOptions{}); err != nil || !report.OK() || report.Blobs != 1 {
+		if report, err := s.Verify(t.Context(), session, eventstore.VerifyOptions{}); err != nil || !report.OK() ||
+			report.Blobs != 1 {
 			t.Errorf("session %s: %+v, %v", session, report, err)
 		}
 	}

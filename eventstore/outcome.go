@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// OutcomeError says that nobody knows whether an event was stored: the server could not be reached for long enough.
-// Whoever opens the session again will see.
+// OutcomeError says that nobody knows whether the event, and those after it in its commit, were stored: the server
+// could not be reached for long enough. Whoever opens the session again will see.
 type OutcomeError struct {
 	Session string
 	Seq     uint64
@@ -25,28 +25,28 @@ func (e *OutcomeError) Error() string {
 // Unwrap returns the cause.
 func (e *OutcomeError) Unwrap() error { return e.Cause }
 
-// unknown hands an entry whose fate is unknown to a goroutine that finds out. mu is held.
-func (l *Log) unknown(ent *entry, cause error) {
+// unknown hands a commit whose fate is unknown to a goroutine that finds out. mu is held.
+func (l *Log) unknown(c *commit, cause error) {
 	l.token = 0
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	if !unavailable(cause) && !errors.Is(cause, errAnswer) { // refused by the client itself: too large, connection closed
-		l.fail(fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, ent.seq, cause))
+		l.fail(l.failed(c, cause))
 		return
 	}
 	var refusal *jetstream.APIError
+	text := "append without an answer, finding out"
 	if errors.As(cause, &refusal) {
-		l.s.o.Logger.Warn("append refused, trying again: the stream may be full", "session", l.session, "seq", ent.seq, "err", cause)
-	} else {
-		l.s.o.Logger.Warn("append without an answer, finding out", "session", l.session, "seq", ent.seq, "err", cause)
+		text = "append refused, trying again: the stream may be full"
 	}
-	l.work(func(ctx context.Context) { l.findOut(ctx, ent) })
+	l.o.Logger.Warn(text, "session", l.session, "seq", c.First, "last", c.Last, "err", cause)
+	l.work(func(ctx context.Context) { l.findOut(ctx, c, nil) })
 }
 
 // work runs f in a goroutine that lasts at most OutcomeTimeout and ends when the log fails or is closed. mu is held.
 func (l *Log) work(f func(ctx context.Context)) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.s.o.OutcomeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.o.OutcomeTimeout)
 	l.stop = cancel
 	go func() {
 		defer cancel()
@@ -54,36 +54,47 @@ func (l *Log) work(f func(ctx context.Context)) {
 	}()
 }
 
-// findOut reads back what is stored at the place of an entry, and publishes again while nothing is.
-func (l *Log) findOut(ctx context.Context, ent *entry) {
-	hash, expected := ent.hash(), l.headNow()
-	var cause error // what the last attempt met
+// findOut reads back what is stored at the place of a commit, and publishes again while nothing is, or only what is
+// foreign. refusal is the server's, nil if its answer is not known.
+func (l *Log) findOut(ctx context.Context, c *commit, refusal error) {
+	cause := refusal // what the last attempt met
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		rec, found, err := l.readBack(ctx, expected.stream)
+		rec, found, err := l.readBack(ctx, l.tailNow())
 		switch {
-		case err == nil && found && rec.hash() == hash:
-			l.settle(ent, rec.stream, nil)
+		case err == nil && found && rec.hash() == c.hash && !rec.foreign(l.session):
+			l.settle(c, rec.stream, nil)
 			return
-		case err == nil && found:
-			l.settle(ent, 0, l.conflict(ent, nil))
+		case err == nil && found && rec.foreign(l.session):
+			// What was published before expects the message before this one, so it is not stored and will not be.
+			if !l.pass(c, rec) {
+				return
+			}
+			refusal, pause = nil, minPause/2
+			continue
+		case err == nil && (found || outdated(refusal)):
+			l.settle(c, 0, l.conflict(c.First, refusal))
 			return
 		case err == nil:
-			stream, err := l.publishAgain(ctx, ent)
+			stream, err := l.publishAgain(ctx, c)
 			if err == nil {
-				l.settle(ent, stream, nil)
+				l.settle(c, stream, nil)
 				return
 			}
 			// Also when refused: by our own first attempt, which was stored in between, or by somebody else's.
-			cause = err
+			cause, refusal = err, nil
+			if outdated(err) && ctx.Err() == nil {
+				refusal, pause = err, minPause/2
+				continue // what it was refused for is there to read
+			}
 		case errors.Is(err, nats.ErrConnectionClosed):
-			l.settle(ent, 0, &OutcomeError{l.session, ent.seq, err})
+			l.settle(c, 0, &OutcomeError{l.session, c.First, err})
 			return
 		default:
 			cause = err
 		}
 		l.s.pause(ctx, pause)
 		if ctx.Err() != nil {
-			l.settle(ent, 0, &OutcomeError{l.session, ent.seq, cause})
+			l.settle(c, 0, &OutcomeError{l.session, c.First, cause})
 			return
 		}
 	}
@@ -98,16 +109,16 @@ func (l *Log) headNow() position {
 // readBack returns the first message of the session after a place in the stream.
 func (l *Log) readBack(ctx context.Context, after uint64) (rec record, found bool, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
-		rec, found, err = l.s.newest(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
+		rec, found, err = l.s.current(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
 		return err
 	})
 	return rec, found, err
 }
 
-// publishAgain publishes an entry with the expectation it had before.
-func (l *Log) publishAgain(ctx context.Context, ent *entry) (stream uint64, err error) {
+// publishAgain publishes a commit with the expectation it had before.
+func (l *Log) publishAgain(ctx context.Context, c *commit) (stream uint64, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
-		m := &nats.Msg{Subject: l.subject, Header: ent.msg.Header, Data: ent.msg.Data}
+		m := &nats.Msg{Subject: l.subject, Header: c.msg.Header, Data: c.msg.Data}
 		answer, err := l.s.nc.RequestMsgWithContext(ctx, m)
 		if err == nil {
 			stream, err = parseAck(answer)
@@ -117,8 +128,13 @@ func (l *Log) publishAgain(ctx context.Context, ent *entry) (stream uint64, err 
 	return stream, err
 }
 
-// settle ends the work on an entry: it is stored, or err is final.
-func (l *Log) settle(ent *entry, stream uint64, err error) {
+// settle ends the work on a commit: it is stored, or err is final.
+func (l *Log) settle(c *commit, stream uint64, err error) {
+	l.worked(err, func() { l.stored(c, stream) })
+}
+
+// worked ends a goroutine's work: err is final, or it goes on with next.
+func (l *Log) worked(err error, next func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stop = nil
@@ -127,22 +143,21 @@ func (l *Log) settle(ent *entry, stream uint64, err error) {
 	case err != nil:
 		l.fail(err)
 	default:
-		l.stored(ent, stream)
+		next()
 	}
 }
 
-// storeBlob puts the payload of an entry into the object store and then publishes the entry.
-func (l *Log) storeBlob(ctx context.Context, ent *entry) {
-	err := l.s.retry(ctx, func(ctx context.Context) error { return l.s.putBlob(ctx, blobName(ent.blob), ent.blob) })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stop = nil
-	switch {
-	case l.err != nil:
-	case err != nil:
-		l.fail(fmt.Errorf("eventstore: append session %s seq %d: payload of %d bytes: %w", l.session, ent.seq, ent.size, err))
-	default:
-		ent.blob = nil
-		l.publish(ent)
+// storeBlobs puts the large payloads of a commit into the object store and then publishes the commit.
+func (l *Log) storeBlobs(ctx context.Context, c *commit) {
+	for _, b := range c.blobs {
+		err := l.s.retry(ctx, func(ctx context.Context) error { return l.s.putBlob(ctx, blobName(b), b) })
+		if err != nil {
+			l.worked(l.failed(c, fmt.Errorf("payload of %d bytes: %w", len(b), err)), nil)
+			return
+		}
 	}
+	l.worked(nil, func() {
+		c.blobs = nil
+		l.keep.publish(l, c)
+	})
 }

@@ -56,7 +56,11 @@ func (f *faulty) stored(t *testing.T, session string, n uint64) {
 	}
 	eventually(t, fmt.Sprintf("%s has %d events", session, n), func() bool {
 		m, err := stream.GetLastMsgForSubject(t.Context(), "agent.evt."+session)
-		return err == nil && strings.HasSuffix(m.Header.Get(schemas.HeaderID), fmt.Sprintf("/%d", n))
+		if err != nil {
+			return false
+		}
+		_, last, err := schemas.LogSpan(session, m.Header)
+		return err == nil && last == n
 	})
 }
 
@@ -86,6 +90,14 @@ func mustAppend(t *testing.T, l *eventstore.Log, events ...schemas.Event) {
 	}
 }
 
+// mustAppendEach stores each event in a commit of its own.
+func mustAppendEach(t *testing.T, l *eventstore.Log, events ...schemas.Event) {
+	t.Helper()
+	for _, e := range events {
+		mustAppend(t, l, e)
+	}
+}
+
 func mustVerify(t *testing.T, s *eventstore.Store, session string, events uint64) {
 	t.Helper()
 	r, err := s.Verify(ctxOf(t), session, eventstore.VerifyOptions{})
@@ -103,6 +115,7 @@ func TestAckLost(t *testing.T) {
 		if err := l.Append(ctxOf(t), event("s1", seq, "a")); err != nil {
 			t.Fatal(err)
 		}
+		l.Send()
 	}
 	f.stored(t, "s1", 2)
 	f.proxy.cut()
@@ -120,6 +133,7 @@ func TestPublishLost(t *testing.T) {
 	if err := l.Append(ctxOf(t), event("s1", 2, "a")); err != nil {
 		t.Fatal(err)
 	}
+	l.Send()
 	f.proxy.cut()
 	if err := l.Flush(ctxOf(t)); err != nil {
 		t.Fatal(err)
@@ -131,12 +145,14 @@ func TestPublishLost(t *testing.T) {
 // The connection stays up and is silent for a while: only the timeout tells.
 func TestAckTimesOut(t *testing.T) {
 	var logged syncBuffer
-	f := newFaulty(t, eventstore.Options{AppendTimeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	f := newFaulty(t, eventstore.Options{AppendTimeout: 50 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	l := open(t, f.store, "s1")
 	f.proxy.loseDown.Store(true)
 	if err := l.Append(ctxOf(t), event("s1", 1, "a")); err != nil {
 		t.Fatal(err)
 	}
+	l.Send()
 	f.stored(t, "s1", 1)
 	eventually(t, "the timeout is noticed", func() bool { return strings.Contains(logged.String(), "nats: timeout") })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -174,6 +190,7 @@ func TestLostToAnother(t *testing.T) {
 	if err := ours.Append(ctxOf(t), event("s1", 1, "a")); err != nil {
 		t.Fatal(err)
 	}
+	ours.Send()
 	mustAppend(t, theirs, event("s1", 1, "b"))
 	f.proxy.cut()
 	if err := ours.Flush(ctxOf(t)); !errors.Is(err, schemas.ErrConflict) {
@@ -190,6 +207,7 @@ func TestStoredThenOvertaken(t *testing.T) {
 	if err := ours.Append(ctxOf(t), event("s1", 1, "a")); err != nil {
 		t.Fatal(err)
 	}
+	ours.Send()
 	f.stored(t, "s1", 1)
 	mustAppend(t, open(t, f.direct, "s1"), event("s1", 2, "b"))
 	f.proxy.cut()
@@ -212,14 +230,17 @@ func TestBlobWhileDisconnected(t *testing.T) {
 	if err := l.Append(ctxOf(t), e); err != nil {
 		t.Fatal(err)
 	}
+	l.Send()
 	f.proxy.cut()
 	mustAppend(t, l, event("s1", 2, "a"))
 	mustVerify(t, f.direct, "s1", 2)
 }
 
-// TestSnapshotEndsWithTheConnection loses the answer to one of the requests that store a snapshot, and then the connection.
+// TestSnapshotEndsWithTheConnection loses the answer to one of the requests that store a snapshot, and then the
+// connection.
 func TestSnapshotEndsWithTheConnection(t *testing.T) {
-	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour, OutcomeTimeout: time.Hour}) // they must not be waited for
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour,
+		OutcomeTimeout: time.Hour}) // they must not be waited for
 	l := open(t, f.store, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
 	saved := make(chan error, 1)

@@ -10,7 +10,8 @@ import (
 
 // Read yields the events from sequence from (1 is the first) up to the head at which the log was opened, and what this
 // log has stored since, in order. An error is the last thing yielded. After [Log.Snapshot] reading begins at the
-// snapshot's place in the stream, so that a tail costs what the tail is long.
+// snapshot's place in the stream, so that a tail costs what the tail is long. A message that [Store.Verify] would not
+// have where it is, by its place, its hash or the expectation it was appended on, is an error wrapping [ErrDamaged].
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		l.mu.Lock()
@@ -22,7 +23,9 @@ func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, er
 		}
 		head := l.head
 		l.mu.Unlock()
-		l.s.events(ctx, l.session, from, start, head.stream)(yield)
+		c := chain{session: l.session, seq: start.seq, known: start.seq == 0}
+		records := c.records(l.keep.between(ctx, l.session, start.stream, head.stream))
+		events(ctx, l.session, records, start.seq, from, l.keep.fetchBlob)(yield)
 	}
 }
 
@@ -35,7 +38,8 @@ func (s *Store) Read(ctx context.Context, session string, from uint64) iter.Seq2
 			yield(schemas.Event{}, err)
 			return
 		}
-		s.events(ctx, session, from, position{}, head)(yield)
+		records := members(session, s.between(ctx, session, 0, head))
+		events(ctx, session, records, 0, from, s.fetchBlob)(yield)
 	}
 }
 
@@ -51,40 +55,87 @@ func (s *Store) head(ctx context.Context, session string) (uint64, error) {
 	return rec.stream, nil
 }
 
-// events yields the events after a position that have at least sequence from, up to a place in the stream.
-func (s *Store) events(ctx context.Context, session string, from uint64, after position, upTo uint64) iter.Seq2[schemas.Event, error] {
-	return func(yield func(schemas.Event, error) bool) {
-		last := after.seq
-		for rec, err := range s.records(ctx, s.o.Subjects.Event(session), after.stream, upTo) {
-			var e schemas.Event
-			if err == nil {
-				last, err = follows(session, rec, last)
-			}
-			if err == nil && last < from {
-				continue // not worth decoding
-			}
-			if err == nil {
-				e, err = rec.decode(ctx, s.fetchBlob)
-			}
-			if err != nil {
-				yield(schemas.Event{}, fmt.Errorf("eventstore: read session %s after seq %d: %w", session, last, err))
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
+// Head returns where a session's log ends: the sequence of its last event, and the sequence in the stream of the
+// message that has it. Both are 0 for a session without a log. It is not behind what was acknowledged before.
+func (s *Store) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
+	if err := schemas.CheckSession(session); err != nil {
+		return 0, 0, fmt.Errorf("eventstore: %w", err)
 	}
+	var at position
+	rec, _, found, err := endOf(ctx, s, session)
+	if err == nil && found {
+		at, err = rec.end(session)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("eventstore: head of session %s: %w", session, err)
+	}
+	return at.seq, at.stream, nil
 }
 
-// follows returns the sequence of a record, which must be the one after last.
-func follows(session string, rec record, last uint64) (uint64, error) {
-	seq, err := rec.seqOf(session)
-	if err != nil {
-		return last, err
+// Between yields the events of a session, in order, that are stored behind the message of the stream sequence after,
+// whose last event has the sequence seq, up to the message of the stream sequence upTo. So a reader who knows where it
+// was reads the tail only. Both are zero for the beginning; upTo is that of [Store.Head]. An error is the last thing
+// yielded; it wraps [ErrDamaged] if seq and after are not of this log.
+func (s *Store) Between(ctx context.Context, session string, seq, after, upTo uint64) iter.Seq2[schemas.Event, error] {
+	records := members(session, s.between(ctx, session, after, upTo))
+	return events(ctx, session, records, seq, seq+1, s.fetchBlob)
+}
+
+// Stored returns the sequence of the last event that is known to be stored, and the sequence in the stream of the
+// message that has it. Both are 0 for a log without events.
+func (l *Log) Stored() (seq, stream uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head.seq, l.head.stream
+}
+
+// Seek returns the place behind which the event with a sequence is: what [Store.Between] takes for seq and after, where
+// seq is less than the one asked for. It takes a number of gets that grows with the logarithm of the stream.
+func (s *Store) Seek(ctx context.Context, session string, event uint64) (seq, after uint64, err error) {
+	head, upTo, err := s.Head(ctx, session)
+	if err != nil || event > head {
+		return head, upTo, err
 	}
-	if seq != last+1 {
-		return last, fmt.Errorf("%w: event %d follows event %d", ErrDamaged, seq, last)
+	for upTo-after > 1 {
+		middle := after + (upTo-after)/2
+		rec, found, err := s.memberFrom(ctx, session, middle, upTo)
+		if err != nil {
+			return 0, 0, fmt.Errorf("eventstore: seek event %d of session %s: %w", event, session, err)
+		}
+		if !found {
+			upTo = middle
+			continue
+		}
+		first, last, err := rec.span(session)
+		switch {
+		case err != nil:
+			return 0, 0, fmt.Errorf("eventstore: seek event %d of session %s: %w", event, session, err)
+		case last < event:
+			seq, after = last, rec.stream
+		case first <= event:
+			return first - 1, rec.stream - 1, nil
+		default:
+			upTo = rec.stream
+		}
 	}
-	return seq, nil
+	return seq, after, nil
+}
+
+// memberFrom returns the first message of a session's log from one sequence of the stream on and before another.
+func (s *Store) memberFrom(ctx context.Context, session string, from, before uint64) (rec record, found bool,
+	err error) {
+	subject := s.o.Subjects.Event(session)
+	for from < before {
+		rec, found, err = s.until(ctx, func(ctx context.Context) (record, bool, error) {
+			return s.current(ctx, getRequest{Seq: from, NextFor: subject})
+		})
+		if err != nil || !found || rec.stream >= before {
+			return record{}, false, err
+		}
+		if !rec.foreign(session) {
+			return rec, true, nil
+		}
+		from = rec.stream + 1
+	}
+	return record{}, false, nil
 }

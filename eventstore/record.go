@@ -2,10 +2,10 @@ package eventstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,7 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// record is a message of a log as it is stored: event, or whatever somebody else put there.
+// record is a message of a log as it is stored: a commit, one event of the form of before, or whatever somebody else
+// put there.
 type record struct {
 	stream  uint64 // sequence in the stream
 	header  map[string][]string
@@ -22,7 +23,7 @@ type record struct {
 
 // recordOf reads a message that a direct get or the republishing server delivered.
 func recordOf(m *nats.Msg) (record, error) {
-	seq, err := strconv.ParseUint(first(m.Header, jetstream.SequenceHeader), 10, 64)
+	seq, err := strconv.ParseUint(added(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return record{}, fmt.Errorf("message on %s without a stream sequence: %w", m.Subject, err)
 	}
@@ -31,28 +32,49 @@ func recordOf(m *nats.Msg) (record, error) {
 
 func (r record) hash() string { return schemas.Hash(r.header, r.payload) }
 
-// seqOf returns the sequence of the record as an event of the session.
-func (r record) seqOf(session string) (uint64, error) {
-	id := first(r.header, schemas.HeaderID)
-	tail, ok := strings.CutPrefix(id, session+"/")
-	seq, err := strconv.ParseUint(tail, 10, 64)
-	if !ok || err != nil || seq == 0 {
-		return 0, fmt.Errorf("%w: message %d of the stream has the id %q, which is no event of session %s",
-			ErrDamaged, r.stream, id, session)
-	}
-	return seq, nil
+// damaged says what is wrong with the record.
+func (r record) damaged(err error) error {
+	return fmt.Errorf("%w: message %d of the stream: %w", ErrDamaged, r.stream, err)
 }
 
-// time returns the time of the event, that is its writer's; zero if it has none.
-func (r record) time() time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, first(r.header, schemas.HeaderTime))
-	return t
+// span returns the sequences of the record's first and last event.
+func (r record) span(session string) (first, last uint64, err error) {
+	if first, last, err = schemas.LogSpan(session, r.header); err != nil {
+		err = r.damaged(err)
+	}
+	return first, last, err
 }
+
+// end is where the record's last event is.
+func (r record) end(session string) (position, error) {
+	_, last, err := r.span(session)
+	return position{last, r.stream}, err
+}
+
+// split returns the record's events, their data not decoded.
+func (r record) split(session string) ([]schemas.StoredEvent, error) {
+	events, err := schemas.SplitLog(session, r.header, r.payload)
+	if err != nil {
+		err = r.damaged(err)
+	}
+	return events, err
+}
+
+// isCommit reports whether the record has the form of now.
+func (r record) isCommit() bool { return r.header[schemas.HeaderCommit] != nil }
 
 // prev returns the stream sequence that the append of the record expected to be the session's last.
 func (r record) prev() (uint64, bool) {
 	v, err := strconv.ParseUint(first(r.header, jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 	return v, err == nil
+}
+
+// added returns the value that the server has added to a message: the last, since what is stored may have one too.
+func added(header map[string][]string, key string) string {
+	if v := header[key]; len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return ""
 }
 
 func first(header map[string][]string, key string) string {
@@ -62,18 +84,77 @@ func first(header map[string][]string, key string) string {
 	return ""
 }
 
-// decode returns the record as an event, its payload fetched if it is kept elsewhere.
-func (r record) decode(ctx context.Context, fetch func(ctx context.Context, ref string) ([]byte, error)) (schemas.Event, error) {
-	payload := r.payload
-	if ref := schemas.DataRef(r.header); ref != "" {
-		var err error
-		if payload, err = fetch(ctx, ref); err != nil {
-			return schemas.Event{}, err
+type (
+	fetchFunc func(ctx context.Context, ref string) ([]byte, error) // returns a payload that is kept elsewhere
+	yieldFunc func(schemas.Event, error) bool
+	recordSeq = iter.Seq2[record, error]
+)
+
+// unpack yields the record's events that have at least sequence from. The record must follow event last. It returns the
+// sequence of the last event that it has seen, and errStop if yield has enough.
+func (r record) unpack(ctx context.Context, session string, last, from uint64, fetch fetchFunc, yield yieldFunc,
+) (uint64, error) {
+	first, end, err := r.span(session)
+	if err == nil && first != last+1 {
+		err = fmt.Errorf("%w: event %d follows event %d", ErrDamaged, first, last)
+	}
+	if err != nil {
+		return last, err
+	}
+	if end < from {
+		return end, nil // not worth parsing
+	}
+	events, err := r.split(session)
+	if err != nil {
+		return last, err
+	}
+	for _, s := range events {
+		if last = s.Seq; last < from {
+			continue
+		}
+		e, err := r.decode(ctx, s, fetch)
+		if err != nil {
+			return last - 1, err
+		}
+		if !yield(e, nil) {
+			return last, errStop
 		}
 	}
-	e, err := schemas.DecodeEvent(r.header, payload)
-	if err != nil {
-		return e, fmt.Errorf("%w: message %d of the stream: %w", ErrDamaged, r.stream, err)
+	return last, nil
+}
+
+// decode returns one of the record's events, its payload fetched if it is kept elsewhere.
+func (r record) decode(ctx context.Context, s schemas.StoredEvent, fetch fetchFunc) (schemas.Event, error) {
+	if s.Ref != "" {
+		raw, err := fetch(ctx, s.Ref)
+		if err != nil {
+			return schemas.Event{}, err
+		}
+		s.Raw, s.Ref = raw, ""
 	}
-	return e, nil
+	e, err := s.Decode(nil)
+	if err != nil {
+		err = r.damaged(err)
+	}
+	return e, err
+}
+
+// events yields the events of records that have at least sequence from. The first record must follow event last. An
+// error is the last thing yielded.
+func events(ctx context.Context, session string, records recordSeq, last, from uint64, fetch fetchFunc,
+) iter.Seq2[schemas.Event, error] {
+	return func(yield func(schemas.Event, error) bool) {
+		for rec, err := range records {
+			if err == nil {
+				last, err = rec.unpack(ctx, session, last, from, fetch, yield)
+			}
+			if errors.Is(err, errStop) {
+				return
+			}
+			if err != nil {
+				yield(schemas.Event{}, fmt.Errorf("eventstore: read session %s after seq %d: %w", session, last, err))
+				return
+			}
+		}
+	}
 }

@@ -2,7 +2,6 @@ package eventstore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -27,11 +26,6 @@ func (s *Store) records(ctx context.Context, subject string, after, upTo uint64)
 			return
 		}
 		r := &batchReader{s: s, subject: subject, last: after, upTo: upTo}
-		if err := r.open(); err != nil {
-			yield(record{}, err)
-			return
-		}
-		defer r.close()
 		if err := r.run(ctx, func(rec record) bool { return yield(rec, nil) }); err != nil {
 			yield(record{}, err)
 		}
@@ -44,27 +38,12 @@ type batchReader struct {
 	subject string
 	last    uint64 // stream sequence of the last message yielded
 	upTo    uint64
-
-	inbox string
-	reply string // of the request under way: what is left of an older one is dropped
-	tries int
-	sub   *nats.Subscription
-	ch    chan *nats.Msg
 }
 
 var (
 	errStop  = errors.New("reader has enough")
 	errAgain = errors.New("answer incomplete")
 )
-
-func (r *batchReader) open() (err error) {
-	r.inbox = r.s.nc.NewInbox() + "."
-	r.ch = make(chan *nats.Msg, batchEvents+1) // a whole answer fits: nothing is dropped however slow the reader
-	r.sub, err = r.s.nc.ChanSubscribe(r.inbox+"*", r.ch)
-	return err
-}
-
-func (r *batchReader) close() { _ = r.sub.Unsubscribe() }
 
 func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 	deadline := time.Now().Add(r.s.o.OutcomeTimeout)
@@ -105,27 +84,10 @@ func endedEarly(err error) error {
 
 // batch makes one request and yields what comes.
 func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error {
-	changed := r.s.watch.changed()
-	if err := r.request(); err != nil {
-		return err
-	}
 	var inBatch uint64 // stream sequence of the message before in this answer
-	for {
-		m, err := r.receive(ctx, changed)
-		if err != nil {
-			return err
-		}
-		switch err := status(m); {
-		case errors.Is(err, errEndOfBatch), errors.Is(err, errNotFound):
-			return nil
-		case err != nil:
-			return err
-		}
-		rec, err := recordOf(m)
-		if err != nil {
-			return err
-		}
-		if first(m.Header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
+	req := getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: batchBytes}
+	return r.s.batch(ctx, req, func(rec record) error {
+		if added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
 			return errAgain
 		}
 		inBatch = rec.stream
@@ -136,45 +98,60 @@ func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error 
 		if !yield(rec) || rec.stream == r.upTo {
 			return errStop
 		}
-	}
+		return nil
+	})
 }
 
-func (r *batchReader) request() error {
-	body, err := json.Marshal(getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: batchBytes})
+// batch makes one request and calls each for every message of the answer, until it fails.
+func (s *Store) batch(ctx context.Context, req getRequest, each func(rec record) error) error {
+	changed := s.watch.changed()
+	inbox, ch := s.nc.NewInbox(), make(chan *nats.Msg, batchEvents+1) // a whole answer fits, however slow the reader
+	sub, err := s.nc.ChanSubscribe(inbox, ch)
 	if err != nil {
 		return err
 	}
-	r.tries++
-	r.reply = r.inbox + strconv.Itoa(r.tries)
-	return r.s.nc.PublishRequest(r.s.directSubject(), r.reply, body)
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := s.nc.PublishRequest(s.directSubject(), inbox, req.body()); err != nil {
+		return err
+	}
+	for {
+		m, err := s.receive(ctx, ch, changed)
+		if err != nil {
+			return err
+		}
+		switch err := status(m); {
+		case errors.Is(err, errEndOfBatch), errors.Is(err, errNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		rec, err := recordOf(m)
+		if err == nil {
+			err = each(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
-// receive returns the next message of the answer under way.
-func (r *batchReader) receive(ctx context.Context, changed <-chan struct{}) (*nats.Msg, error) {
-	for {
-		select {
-		case m := <-r.ch:
-			if m.Subject == r.reply {
-				return m, nil
-			}
-			continue
-		default:
-		}
-		t := time.NewTimer(r.s.o.AppendTimeout)
-		select {
-		case m := <-r.ch:
-			t.Stop()
-			if m.Subject == r.reply {
-				return m, nil
-			}
-		case <-changed:
-			t.Stop()
-			return nil, errAgain
-		case <-t.C:
-			return nil, nats.ErrTimeout
-		case <-ctx.Done():
-			t.Stop()
-			return nil, ctx.Err()
-		}
+// receive returns the next message of an answer. What has come already is taken first.
+func (s *Store) receive(ctx context.Context, ch <-chan *nats.Msg, changed <-chan struct{}) (*nats.Msg, error) {
+	select {
+	case m := <-ch:
+		return m, nil
+	default:
+	}
+	t := time.NewTimer(s.o.AppendTimeout)
+	defer t.Stop()
+	select {
+	case m := <-ch:
+		return m, nil
+	case <-changed:
+		return nil, errAgain
+	case <-t.C:
+		return nil, nats.ErrTimeout
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }

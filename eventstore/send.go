@@ -1,41 +1,130 @@
 package eventstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sendFirst begins to store the first entry of the queue. mu is held.
-func (l *Log) sendFirst() {
-	ent := l.queue[0]
-	if ent.blob != nil {
-		l.work(func(ctx context.Context) { l.storeBlob(ctx, ent) })
-		return
-	}
-	l.publish(ent)
+// A commit is cut before it would be larger than this, so that it stays well below the server's max_payload.
+const (
+	maxCommitEvents = 64
+	maxCommitBytes  = 256 << 10
+)
+
+// commit is events on their way to the log, in one message.
+type commit struct {
+	schemas.Commit
+	blobs [][]byte // payloads that go to the object store before
+	size  int      // of all data, here and there
+	msg   nats.Msg
+	hash  string // of the message, once it is made
 }
 
-// publish sends an entry; the answer comes to answered, or lost is called. mu is held.
-func (l *Log) publish(ent *entry) {
-	ent.expect(l.head.stream)
-	token, reply := l.s.acks.expect(l)
-	ent.msg.Reply = reply
+var commits = sync.Pool{New: func() any { return new(commit) }}
+
+// release gives back the memory of a commit that nobody needs any more.
+func (c *commit) release() {
+	c.Reset()
+	*c = commit{Commit: c.Commit}
+	commits.Put(c)
+}
+
+// full reports whether data of this size has to go into the next commit.
+func (c *commit) full(size int) bool {
+	return c.Len() > 0 && (c.Len() >= maxCommitEvents || c.Size()+size > maxCommitBytes)
+}
+
+// take adds an event with its encoded data, or with a reference to it where it is larger than threshold.
+func (c *commit) take(e *schemas.Event, data []byte, threshold int) error {
+	if len(data) <= threshold {
+		c.size += len(data)
+		return c.Add(e, data, "")
+	}
+	if err := c.Add(e, nil, blobRef(blobName(data))); err != nil {
+		return err
+	}
+	c.size += len(data)
+	c.blobs = append(c.blobs, bytes.Clone(data))
+	return nil
+}
+
+// seal makes the message, which follows one with this hash; at this place in the stream is the newest on its subject.
+func (c *commit) seal(subject, previous string, stream uint64) {
+	header := c.Header(previous)
+	c.msg = nats.Msg{Subject: subject, Header: header, Data: c.Payload()}
+	c.expect(stream)
+}
+
+// expect sets the place of the newest message on the subject. The hash does not depend on it.
+func (c *commit) expect(stream uint64) {
+	c.msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(stream, 10)}
+}
+
+// dataBuffers hold encoded data until it is in a commit.
+var dataBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// withData calls f with the encoded data of an event.
+func withData(e *schemas.Event, f func(data []byte) error) error {
+	buffer := dataBuffers.Get().(*[]byte)
+	defer dataBuffers.Put(buffer)
+	data, err := schemas.AppendData((*buffer)[:0], e.Data)
+	if err != nil {
+		return err
+	}
+	if cap(data) <= maxCommitBytes {
+		*buffer = data
+	}
+	return f(data)
+}
+
+func blobName(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
+}
+
+// send begins to store the first commit of the queue, unless one is under way. mu is held.
+func (l *Log) send() {
+	if l.sending || len(l.queue) == 0 {
+		return
+	}
+	l.sending = true
+	c := l.queue[0]
+	if len(c.blobs) > 0 {
+		l.work(func(ctx context.Context) { l.storeBlobs(ctx, c) })
+		return
+	}
+	l.keep.publish(l, c)
+}
+
+// publish sends a commit; the answer comes to answered, or lost is called.
+func (s *Store) publish(l *Log, c *commit) {
+	c.seal(l.subject, l.hash, l.tail)
+	token, reply := s.acks.expect(l)
+	c.msg.Reply = reply
 	l.token, l.sent = token, time.Now()
-	if err := l.s.nc.PublishMsg(&ent.msg); err != nil {
-		l.s.acks.forget(token)
-		l.unknown(ent, err)
+	err := s.nc.PublishMsg(&c.msg)
+	c.hash = schemas.Hash(c.msg.Header, c.msg.Data) // while the server works
+	if err != nil {
+		s.acks.forget(token)
+		l.unknown(c, err)
 		return
 	}
 	if l.timer == nil {
-		l.timer = time.AfterFunc(l.s.o.AppendTimeout, l.timedOut)
+		l.timer = time.AfterFunc(s.o.AppendTimeout, l.timedOut)
 	} else {
-		l.timer.Reset(l.s.o.AppendTimeout)
+		l.timer.Reset(s.o.AppendTimeout)
 	}
 }
 
@@ -48,17 +137,17 @@ func (l *Log) answered(token uint64, m *nats.Msg) {
 		return
 	}
 	l.token = 0
-	ent := l.queue[0]
+	c := l.queue[0]
 	switch {
 	case err == nil:
-		l.stored(ent, stream)
+		l.stored(c, stream)
 	case refused(err):
-		// Published once and refused: it is not in the log, whatever is.
-		l.fail(l.conflict(ent, err))
+		// Published once and refused: it is not in the log. What is may be another writer's, or nobody's.
+		l.work(func(ctx context.Context) { l.findOut(ctx, c, err) })
 	case unavailable(err) || errors.Is(err, errAnswer):
-		l.unknown(ent, err)
+		l.unknown(c, err)
 	default:
-		l.fail(fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, ent.seq, err))
+		l.fail(l.failed(c, err))
 	}
 }
 
@@ -75,28 +164,29 @@ func (l *Log) timedOut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// The timer may have fired for the publish before.
-	if l.token != 0 && time.Since(l.sent) >= l.s.o.AppendTimeout {
+	if l.token != 0 && time.Since(l.sent) >= l.o.AppendTimeout {
 		l.s.acks.forget(l.token)
 		l.unknown(l.queue[0], nats.ErrTimeout)
 	}
 }
 
-// stored takes an entry off the queue and begins with the next. mu is held.
-func (l *Log) stored(ent *entry, stream uint64) {
-	l.head, l.proven = position{ent.seq, stream}, l.sent
-	l.queue[0] = nil
+// stored takes a commit off the queue and sends what has gathered behind it. mu is held.
+func (l *Log) stored(c *commit, stream uint64) {
+	l.head, l.tail, l.hash, l.proven = position{c.Last, stream}, stream, c.hash, l.sent
+	l.queue[0], l.sending = nil, false
 	l.queue = l.queue[1:]
-	l.bytes -= ent.size
+	l.bytes -= c.size
 	if l.space != nil {
 		close(l.space)
 		l.space = nil
 	}
-	for len(l.flushes) > 0 && l.flushes[0].seq <= ent.seq {
+	for len(l.flushes) > 0 && l.flushes[0].seq <= c.Last {
 		l.flushes[0].done <- nil
 		l.flushes = l.flushes[1:]
 	}
+	c.release()
 	if len(l.queue) > 0 {
-		l.sendFirst()
+		l.send()
 		return
 	}
 	l.queue, l.flushes = nil, nil
@@ -130,7 +220,14 @@ func (l *Log) fail(err error) {
 	l.queue, l.bytes, l.flushes, l.space = nil, 0, nil, nil
 }
 
-func (l *Log) conflict(ent *entry, cause error) error {
-	l.s.replication.forget()
-	return &schemas.ConflictError{Session: l.session, Seq: ent.seq, Cause: cause}
+// conflict says that another writer has extended the session when the commit from seq on was to be stored.
+func (l *Log) conflict(seq uint64, cause error) error {
+	if l.s != nil {
+		l.s.replication.forget()
+	}
+	return &schemas.ConflictError{Session: l.session, Seq: seq, Cause: cause}
+}
+
+func (l *Log) failed(c *commit, err error) error {
+	return fmt.Errorf("eventstore: append session %s seq %d: %w", l.session, c.First, err)
 }

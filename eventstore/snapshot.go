@@ -11,38 +11,35 @@ import (
 )
 
 func (s *Store) snapshotBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	s.bucketsMu.Lock()
-	defer s.bucketsMu.Unlock()
-	if s.snapshots != nil {
-		return s.snapshots, nil
-	}
-	b, err := s.js.KeyValue(ctx, schemas.BucketSnapshots)
-	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", schemas.BucketSnapshots, err)
-	}
-	s.snapshots = b
-	return b, nil
+	return bucket(s, &s.snapshots, schemas.BucketSnapshots, func() (jetstream.KeyValue, error) {
+		return s.js.KeyValue(ctx, schemas.BucketSnapshots)
+	})
 }
 
-// loadSnapshot returns the snapshot under a fold version; h.Seq is 0 if there is none. Whether it belongs to the log is
-// not checked. An error wrapping errBadSnapshot means that there is one that cannot be used.
-func (s *Store) loadSnapshot(ctx context.Context, session string, version int) (h snapshotHeader, state []byte, err error) {
-	var value []byte
+func (s *Store) snapshotValue(ctx context.Context, key string) (value []byte, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
 		bucket, err := s.snapshotBucket(ctx)
 		if err != nil {
 			return err
 		}
-		entry, err := bucket.Get(ctx, snapshotKey(session, version))
+		entry, err := bucket.Get(ctx, key)
 		if err == nil {
 			value = entry.Value()
 		}
 		return err
 	})
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return snapshotHeader{}, nil, nil
+		err = nil
 	}
-	if err != nil {
+	return value, err
+}
+
+// loadSnapshot returns the snapshot under a fold version; h.Seq is 0 if there is none. Whether it belongs to the log is
+// not checked. An error wrapping errBadSnapshot means that there is one that cannot be used.
+func loadSnapshot(ctx context.Context, k keeper, session string, version int,
+) (h snapshotHeader, state []byte, err error) {
+	value, err := k.snapshotValue(ctx, snapshotKey(session, version))
+	if value == nil || err != nil {
 		return snapshotHeader{}, nil, err
 	}
 	h, stored, err := decodeSnapshot(value)
@@ -50,7 +47,7 @@ func (s *Store) loadSnapshot(ctx context.Context, session string, version int) (
 		return h, nil, fmt.Errorf("%w: %w", errBadSnapshot, err)
 	}
 	if h.Object != "" {
-		if stored, err = s.snapshotObject(ctx, h.Object); err != nil {
+		if stored, err = k.snapshotObject(ctx, h.Object); err != nil {
 			return h, nil, err
 		}
 	}
@@ -73,25 +70,30 @@ func (s *Store) snapshotObject(ctx context.Context, name string) ([]byte, error)
 	return data, err
 }
 
-// checkSnapshot compares the event that a snapshot names with what the log has there, up to its head.
-func (s *Store) checkSnapshot(ctx context.Context, session string, h snapshotHeader, head uint64) error {
+// checkSnapshot compares the event that a snapshot names with what the log has there, up to its head. It returns the
+// end of the message before the one that the event is in: an event in the middle of a commit is not where reading may
+// begin.
+func (l *Log) checkSnapshot(ctx context.Context, h snapshotHeader) (before position, err error) {
+	head := l.headNow().seq
 	if h.Seq > head {
-		return fmt.Errorf("%w: it is at event %d, the log ends at %d", errBadSnapshot, h.Seq, head)
+		return before, fmt.Errorf("%w: it is at event %d, the log ends at %d", errBadSnapshot, h.Seq, head)
 	}
-	rec, found, err := s.at(ctx, h.Stream)
+	rec, found, err := l.keep.at(ctx, l.session, h.Stream)
 	if err != nil {
-		return err
+		return before, err
 	}
 	if !found {
-		return fmt.Errorf("%w: its event %d is not in the log", errBadSnapshot, h.Seq)
+		return before, fmt.Errorf("%w: its event %d is not in the log", errBadSnapshot, h.Seq)
 	}
-	if seq, err := rec.seqOf(session); err != nil || seq != h.Seq {
-		return fmt.Errorf("%w: its event %d is not where it says", errBadSnapshot, h.Seq)
+	first, last, err := rec.span(l.session)
+	if err != nil || h.Seq < first || h.Seq > last {
+		return before, fmt.Errorf("%w: its event %d is not where it says", errBadSnapshot, h.Seq)
 	}
 	if got := rec.hash(); got != h.Hash {
-		return fmt.Errorf("%w: its event %d has the hash %s, in the log %s", errBadSnapshot, h.Seq, h.Hash, got)
+		return before, fmt.Errorf("%w: event %d is in a message with the hash %s, in the log %s", errBadSnapshot, h.Seq,
+			h.Hash, got)
 	}
-	return nil
+	return position{first - 1, rec.stream - 1}, nil
 }
 
 // Snapshot returns the state saved last under the fold version, and the sequence of the event it is at; seq is 0 if
@@ -101,13 +103,14 @@ func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint
 	if l.headNow().seq == 0 {
 		return nil, 0, nil // a new session's first event waits for nothing
 	}
-	h, state, err := l.s.loadSnapshot(ctx, l.session, version)
+	h, state, err := loadSnapshot(ctx, l.keep, l.session, version)
+	var before position
 	if err == nil && h.Seq > 0 {
-		err = l.s.checkSnapshot(ctx, l.session, h, l.headNow().seq)
+		before, err = l.checkSnapshot(ctx, h)
 	}
 	switch {
 	case errors.Is(err, errBadSnapshot):
-		l.s.o.Logger.Warn("snapshot ignored", "session", l.session, "seq", h.Seq, "version", version, "err", err)
+		l.o.Logger.Warn("snapshot ignored", "session", l.session, "seq", h.Seq, "version", version, "err", err)
 		return nil, 0, nil
 	case err != nil:
 		return nil, 0, fmt.Errorf("eventstore: snapshot of session %s version %d: %w", l.session, version, err)
@@ -115,7 +118,7 @@ func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint
 		return nil, 0, nil
 	}
 	l.mu.Lock()
-	l.known = position{h.Seq, h.Stream}
+	l.known = before
 	l.mu.Unlock()
 	return state, h.Seq, nil
 }
@@ -123,16 +126,14 @@ func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint
 // SaveSnapshot saves a state that is the fold of the events up to seq, under the fold's version, in place of the one
 // before. It waits until the event is stored. An error does no harm: reading takes longer. A connection that is lost
 // meanwhile is an error at once.
-func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, l.s.o.OutcomeTimeout)
+func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("eventstore: save snapshot of session %s version %d seq %d: %w", l.session, version, seq, err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, l.o.OutcomeTimeout)
 	defer cancel()
-	if err := l.saveSnapshot(ctx, version, seq, state); err != nil {
-		return fmt.Errorf("eventstore: save snapshot of session %s version %d seq %d: %w", l.session, version, seq, err)
-	}
-	return nil
-}
-
-func (l *Log) saveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
 	if seq > l.headNow().seq {
 		if err := l.Flush(ctx); err != nil {
 			return err
@@ -143,56 +144,61 @@ func (l *Log) saveSnapshot(ctx context.Context, version int, seq uint64, state [
 		return err
 	}
 	h := snapshotHeader{Version: version, Seq: seq, Stream: rec.stream, Hash: rec.hash()}
-	value, object, err := encodeSnapshot(h, l.session, state, l.s.o.BlobThreshold)
+	value, object, err := encodeSnapshot(h, l.session, state, l.o.BlobThreshold)
 	if err != nil {
 		return err
 	}
-	// Once only: whoever saves waits for it, and there will be another.
-	return l.s.attempt(ctx, func(ctx context.Context) error {
-		return l.s.putSnapshot(ctx, snapshotKey(l.session, version), value, object)
-	})
+	return l.keep.putSnapshot(ctx, snapshotKey(l.session, version), value, object)
 }
 
-// putSnapshot stores a snapshot, after the part of it that is kept in the object store, if there is one.
+// putSnapshot stores a snapshot, after the part of it that is kept in the object store, if there is one. It tries once
+// only: whoever saves waits for it, and there will be another.
 func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byte) error {
-	if object != nil {
-		bucket, err := s.blobBucket(ctx)
+	return s.attempt(ctx, func(ctx context.Context) error {
+		if object != nil {
+			bucket, err := s.blobBucket(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := bucket.PutBytes(ctx, "snapshot."+key, object); err != nil {
+				return err
+			}
+		}
+		bucket, err := s.snapshotBucket(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := bucket.PutBytes(ctx, "snapshot."+key, object); err != nil {
-			return err
-		}
-	}
-	bucket, err := s.snapshotBucket(ctx)
-	if err != nil {
+		_, err = bucket.Put(ctx, key, value)
 		return err
-	}
-	_, err = bucket.Put(ctx, key, value)
-	return err
+	})
 }
 
-// record returns a stored event by going back from the head: every message names the one before it, and what is asked
-// for is at the head or near it.
+// record returns the message that has an event by going back from the head: every message names the one before it, and
+// what is asked for is at the head or near it.
 func (l *Log) record(ctx context.Context, seq uint64) (record, error) {
 	head := l.headNow()
 	if seq == 0 || seq > head.seq {
 		return record{}, fmt.Errorf("the log ends at %d", head.seq)
 	}
 	for stream := head.stream; ; {
-		rec, found, err := l.s.at(ctx, stream)
+		rec, found, err := l.keep.at(ctx, l.session, stream)
 		if err != nil {
 			return record{}, err
 		}
 		if !found {
 			return record{}, fmt.Errorf("%w: message %d of the stream is gone", ErrDamaged, stream)
 		}
-		at, err := rec.seqOf(l.session)
-		if err != nil || at == seq {
+		if rec.foreign(l.session) {
+			if rec, found, err = lastMember(ctx, l.keep, l.session, stream); err != nil || !found {
+				return record{}, errors.Join(err, fmt.Errorf("%w: no message before %d of the stream", ErrDamaged, stream))
+			}
+		}
+		first, last, err := rec.span(l.session)
+		if err != nil || first <= seq && seq <= last {
 			return rec, err
 		}
 		prev, ok := rec.prev()
-		if !ok || prev == 0 || at < seq {
+		if !ok || prev == 0 || last < seq {
 			return record{}, fmt.Errorf("%w: message %d of the stream does not lead back to event %d", ErrDamaged, stream, seq)
 		}
 		stream = prev

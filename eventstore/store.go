@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -30,6 +34,9 @@ type Options struct {
 	// FollowCheck is how often a quiet [Store.Follow] looks whether it has missed something, which only the death of a
 	// stream's leader between storing and republishing can cause; 0 means 15 s.
 	FollowCheck time.Duration
+	// OnForeign, if set, is called when a writer meets a message in its session's log that is none of it: once for each
+	// message while the log is open. It must not block.
+	OnForeign func(session string)
 	// Logger gets what an operator should know; nil discards.
 	Logger *slog.Logger
 }
@@ -53,8 +60,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ErrDamaged is wrapped by every error about a log that is not what its writers wrote: a gap, a foreign message, a
-// payload that does not match its digest. [Store.Verify] says more.
+// ErrDamaged is wrapped by every error about a log that is not what its writers wrote: a gap, another history, a
+// payload that does not match its digest. [Store.Verify] says more. A message that nobody's log wrote is no damage.
 var ErrDamaged = errors.New("log damaged")
 
 // Store keeps logs in the stream [schemas.StreamEvents], big payloads in the object store [schemas.BucketBlobs] and
@@ -79,9 +86,10 @@ type Store struct {
 func New(js jetstream.JetStream, o Options) (*Store, error) {
 	nc := js.Conn()
 	if nc.Opts.ReconnectBufSize >= 0 {
-		return nil, errors.New("eventstore: the connection buffers while it reconnects: connect with nats.ReconnectBufSize(-1)")
+		return nil, errors.New("eventstore: the connection buffers while it reconnects: connect with " +
+			"nats.ReconnectBufSize(-1)")
 	}
-	s := &Store{js: js, nc: nc, o: o.withDefaults(), api: apiPrefix(js.Options())}
+	s := &Store{js: js, nc: nc, o: o.withDefaults(), api: natsio.APIPrefix(js)}
 	s.acks = newAckInbox(nc)
 	if err := s.acks.subscribe(); err != nil {
 		return nil, fmt.Errorf("eventstore: subscribe to answers: %w", err)
@@ -90,45 +98,141 @@ func New(js jetstream.JetStream, o Options) (*Store, error) {
 	return s, nil
 }
 
-func apiPrefix(o jetstream.JetStreamOptions) string {
-	switch {
-	case o.APIPrefix != "":
-		return o.APIPrefix + "."
-	case o.Domain != "":
-		return "$JS." + o.Domain + ".API."
-	}
-	return "$JS.API."
-}
-
 // Open opens the log of a session at its head. A session without events opens empty. It takes one get, which on a
 // replicated stream the leader answers: a replica may be behind.
 func (s *Store) Open(ctx context.Context, session string) (*Log, error) {
-	if err := schemas.CheckSession(session); err != nil {
-		return nil, fmt.Errorf("eventstore: open: %w", err)
-	}
-	rec, found, err := s.end(ctx, session)
-	if err != nil {
-		return nil, fmt.Errorf("eventstore: open session %s: %w", session, err)
-	}
-	l := newLog(s, session)
-	if found {
-		seq, err := rec.seqOf(session)
-		if err != nil {
-			return nil, fmt.Errorf("eventstore: open session %s: %w", session, err)
-		}
-		l.start(position{seq: seq, stream: rec.stream}, rec.hash())
-	}
-	return l, nil
+	return openLog(ctx, s, s, &s.o, session)
 }
 
-// end returns the last message of a session, not one that is behind what was acknowledged.
-func (s *Store) end(ctx context.Context, session string) (rec record, found bool, err error) {
+func (s *Store) between(ctx context.Context, session string, after, upTo uint64) iter.Seq2[record, error] {
+	return s.records(ctx, s.o.Subjects.Event(session), after, upTo)
+}
+
+// bucket returns a bucket that is opened when it is first needed.
+func bucket[B comparable](s *Store, kept *B, name string, open func() (B, error)) (B, error) {
+	s.bucketsMu.Lock()
+	defer s.bucketsMu.Unlock()
+	var none B
+	if *kept != none {
+		return *kept, nil
+	}
+	b, err := open()
+	if err != nil {
+		return none, fmt.Errorf("bucket %s: %w", name, err)
+	}
+	*kept = b
+	return b, nil
+}
+
+// position is the end of a message of the log: the sequence of its last event, and its own in the stream. Zero is
+// before the first.
+type position struct{ seq, stream uint64 }
+
+// SessionInfo is what a list of sessions shows of one.
+type SessionInfo struct {
+	Session string
+	Events  uint64            // in the log, as its last message says; 0 if that is none of a log
+	Last    schemas.EventType // type of the last event
+	Time    time.Time         // of the last event
+}
+
+// Sessions yields all sessions that have a log, by name. An error is the last thing yielded. What is appended meanwhile
+// may be missing.
+func (s *Store) Sessions(ctx context.Context) iter.Seq2[SessionInfo, error] {
+	return func(yield func(SessionInfo, error) bool) {
+		all, err := s.subjects(ctx)
+		if err != nil {
+			yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
+			return
+		}
+		for subjects := range slices.Chunk(all, batchEvents) {
+			last, err := s.lastOf(ctx, subjects)
+			if err != nil {
+				yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
+				return
+			}
+			for _, subject := range subjects {
+				session, err := s.o.Subjects.ParseEvent(subject)
+				if err != nil {
+					continue // no session of ours: Open would refuse it
+				}
+				rec := last[subject]
+				if rec.stream > 0 && rec.foreign(session) {
+					found := false
+					if rec, found, err = lastMember(ctx, s, session, rec.stream); err != nil {
+						yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
+						return
+					}
+					if !found {
+						continue // nobody has ever written a log there
+					}
+				}
+				if !yield(infoOf(session, rec), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// subjects returns the subjects of all logs, sorted.
+func (s *Store) subjects(ctx context.Context) (all []string, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
-		rec, found, err = s.newest(ctx, getRequest{LastFor: s.o.Subjects.Event(session)})
+		stream, err := s.js.Stream(ctx, schemas.StreamEvents)
+		if err != nil {
+			return err
+		}
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(s.o.Subjects.Event("*")))
+		if err == nil {
+			all = slices.Sorted(maps.Keys(info.State.Subjects))
+		}
 		return err
 	})
-	return rec, found, err
+	return all, err
 }
 
-// position is where an event is: its sequence in the session and in the stream. Zero is before the first.
-type position struct{ seq, stream uint64 }
+func infoOf(session string, last record) SessionInfo {
+	info := SessionInfo{Session: session}
+	if events, err := last.split(session); err == nil {
+		e := events[len(events)-1]
+		info.Events, info.Last, info.Time = e.Seq, schemas.EventType(e.Name), e.Time
+	}
+	return info
+}
+
+// lastOf returns the last message on each of at most batchEvents subjects.
+func (s *Store) lastOf(ctx context.Context, subjects []string) (last map[string]record, err error) {
+	err = s.retry(ctx, func(ctx context.Context) error {
+		last = make(map[string]record, len(subjects))
+		return s.batch(ctx, getRequest{MultiLast: subjects}, func(rec record) error {
+			last[added(rec.header, jetstream.SubjectHeader)] = rec
+			return nil
+		})
+	})
+	return last, err
+}
+
+// At returns the sequence of the last event of a session whose time is at or before at; 0 if there is none. It reads
+// the whole log, but decodes no event's data.
+func (s *Store) At(ctx context.Context, session string, at time.Time) (seq uint64, err error) {
+	head, err := s.head(ctx, session)
+	if err != nil {
+		return 0, err
+	}
+	return lastAt(session, members(session, s.between(ctx, session, 0, head)), at)
+}
+
+func lastAt(session string, records iter.Seq2[record, error], at time.Time) (seq uint64, err error) {
+	for rec, err := range records {
+		if err != nil {
+			return 0, fmt.Errorf("eventstore: session %s at %s: %w", session, at.Format(time.RFC3339Nano), err)
+		}
+		events, _ := rec.split(session)
+		for _, e := range events {
+			if !e.Time.After(at) {
+				seq = e.Seq
+			}
+		}
+	}
+	return seq, nil
+}

@@ -19,7 +19,8 @@ import (
 func TestNewWantsNoReconnectBuffer(t *testing.T) {
 	server := startServer(t, t.TempDir(), -1)
 	js := connect(t, server.ClientURL(), nats.ReconnectBufSize(0)) // 0 is the library's default size
-	if _, err := eventstore.New(js, eventstore.Options{}); err == nil || !strings.Contains(err.Error(), "nats.ReconnectBufSize(-1)") {
+	if _, err := eventstore.New(js, eventstore.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "nats.ReconnectBufSize(-1)") {
 		t.Errorf("new: %v", err)
 	}
 }
@@ -104,36 +105,5 @@ func TestRefusedByTheServer(t *testing.T) {
 	var api *jetstream.APIError
 	if !errors.As(err, &api) || errors.Is(err, schemas.ErrConflict) || !strings.Contains(err.Error(), "session s1 seq 2") {
 		t.Errorf("append: %v", err)
-	}
-}
-
-// Crash points of whoever appends: before the write, and after it with the acknowledgement lost.
-func TestMemoryOnAppend(t *testing.T) {
-	crash := errors.New("crash")
-	for _, lost := range []bool{false, true} {
-		m := eventstore.NewMemory()
-		m.OnAppend = func(e schemas.Event, stored bool) error {
-			if e.Seq == 3 && stored == lost {
-				return crash
-			}
-			return nil
-		}
-		l, err := m.Open(t.Context(), "s1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for seq := uint64(1); seq <= 4; seq++ {
-			if err := l.Append(t.Context(), event("s1", seq, "a")); (err != nil) != (seq >= 3) || err != nil && !errors.Is(err, crash) {
-				t.Errorf("lost %v: append %d: %v", lost, seq, err)
-			}
-		}
-		want := uint64(2)
-		if lost {
-			want = 3
-		}
-		r, err := m.Verify(t.Context(), "s1", eventstore.VerifyOptions{})
-		if err != nil || !r.OK() || r.Events != want {
-			t.Errorf("lost %v: %d events, %v, %v; want %d", lost, r.Events, r.Bad, err, want)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package eventstore
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -28,15 +29,22 @@ type Report struct {
 	Events   uint64 // found good, from the first on
 	Blobs    int    // payloads found in the object store, matching their digest
 	Snapshot uint64 // sequence of the snapshot that was checked, 0 if there is none
-	Bad      *Fault // the first thing wrong, nil if nothing is
+	// Foreign are the messages on the log's subject that are none of it, by their sequences in the stream: the first
+	// [MaxForeign] of ForeignCount. They are no fault of the log.
+	Foreign      []uint64
+	ForeignCount int
+	Bad          *Fault // the first thing wrong, nil if nothing is
 }
+
+// MaxForeign is how many foreign messages a [Report] names.
+const MaxForeign = 32
 
 // OK reports whether nothing is wrong.
 func (r Report) OK() bool { return r.Bad == nil }
 
 // Fault is the first thing wrong with a log.
 type Fault struct {
-	Seq    uint64 // of the event that should be there
+	Seq    uint64 // of the first event that is wrong, or should be there
 	Stream uint64 // sequence in the stream of the message that is, 0 if there is none
 	What   string // what is wrong: "id", "previous hash", …
 	Want   string
@@ -53,37 +61,18 @@ func (f *Fault) Error() string {
 }
 
 // Verify reads the whole log of a session and checks that it has no gap and one order, that each event matches its
-// schema and carries the hash of the stored bytes before it, that each was appended on the expectation of the one
-// before it, that payloads kept elsewhere are there and match their digests, and that the snapshot belongs to the log
-// and equals the refold. What is wrong is in the report; an error means that it could not be found out.
+// schema, that each message has the events it says and carries the hash of the stored bytes of the one before it, that
+// each was appended on the expectation of that one, that payloads kept elsewhere are there and match their digests,
+// and that the snapshot belongs to the log and equals the refold. What is wrong is in the report; an error means that
+// it could not be found out.
 //
 // That the last events of a log are missing cannot be seen from the log; a snapshot beyond its end shows it.
 func (s *Store) Verify(ctx context.Context, session string, o VerifyOptions) (Report, error) {
-	return verify(ctx, storeSource{s}, session, o)
+	return verify(ctx, s, session, o)
 }
 
-// source is what verifying needs of a store.
-type source interface {
-	all(ctx context.Context, session string) iter.Seq2[record, error]
-	fetchBlob(ctx context.Context, ref string) ([]byte, error)
-	loadSnapshot(ctx context.Context, session string, version int) (snapshotHeader, []byte, error)
-}
-
-type storeSource struct{ *Store }
-
-func (s storeSource) all(ctx context.Context, session string) iter.Seq2[record, error] {
-	return func(yield func(record, error) bool) {
-		head, _, err := s.end(ctx, session)
-		if err != nil {
-			yield(record{}, err)
-			return
-		}
-		s.records(ctx, s.o.Subjects.Event(session), 0, head.stream)(yield)
-	}
-}
-
-func verify(ctx context.Context, src source, session string, o VerifyOptions) (Report, error) {
-	v := &verifier{src: src, session: session, report: Report{Session: session}}
+func verify(ctx context.Context, k keeper, session string, o VerifyOptions) (Report, error) {
+	v := &verifier{keep: k, session: session, report: Report{Session: session}}
 	err := v.run(ctx, o)
 	var fault *Fault
 	if errors.As(err, &fault) {
@@ -96,12 +85,13 @@ func verify(ctx context.Context, src source, session string, o VerifyOptions) (R
 }
 
 type verifier struct {
-	src     source
+	keep    keeper
 	session string
 	report  Report
 
 	snapshot snapshotHeader
-	last     record // the record before
+	last     record // the log's message before
+	tail     uint64 // place of the message before, foreign or not
 }
 
 // run returns a *Fault for the first thing wrong.
@@ -110,7 +100,7 @@ func (v *verifier) run(ctx context.Context, o VerifyOptions) error {
 		return err
 	}
 	// The snapshot comes first: read after the log it might be of an event that was appended in between.
-	h, state, err := v.src.loadSnapshot(ctx, v.session, o.Version)
+	h, state, err := loadSnapshot(ctx, v.keep, v.session, o.Version)
 	if errors.Is(err, errBadSnapshot) {
 		return v.snapshotFault(h, "a readable state", err.Error())
 	}
@@ -118,15 +108,18 @@ func (v *verifier) run(ctx context.Context, o VerifyOptions) error {
 		return err
 	}
 	v.snapshot = h
-	for rec, err := range v.src.all(ctx, v.session) {
+	for rec, err := range v.all(ctx) {
 		if err != nil {
 			return err
+		}
+		if rec.foreign(v.session) {
+			v.foreign(rec)
+			continue
 		}
 		if err := v.check(ctx, rec); err != nil {
 			return err
 		}
-		v.report.Events++
-		v.last = rec
+		v.last, v.tail = rec, rec.stream
 	}
 	if h.Seq == 0 {
 		return nil
@@ -141,19 +134,51 @@ func (v *verifier) run(ctx context.Context, o VerifyOptions) error {
 	return v.refold(ctx, state, o.Refold)
 }
 
+func (v *verifier) foreign(rec record) {
+	v.tail = rec.stream
+	v.report.ForeignCount++
+	if len(v.report.Foreign) < MaxForeign {
+		v.report.Foreign = append(v.report.Foreign, rec.stream)
+	}
+}
+
+// all yields the messages on the log's subject.
+func (v *verifier) all(ctx context.Context) iter.Seq2[record, error] {
+	return func(yield func(record, error) bool) {
+		head, _, err := v.keep.end(ctx, v.session)
+		if err != nil {
+			yield(record{}, err)
+			return
+		}
+		v.keep.between(ctx, v.session, 0, head.stream)(yield)
+	}
+}
+
 func (v *verifier) snapshotFault(h snapshotHeader, want, got string) *Fault {
 	return &Fault{Seq: h.Seq, What: "snapshot version " + strconv.Itoa(h.Version), Want: want, Got: got}
 }
 
 // check compares a record with what must come next.
 func (v *verifier) check(ctx context.Context, rec record) error {
-	if err := v.checkPlace(rec); err != nil {
+	seq := v.report.Events + 1
+	hash := ""
+	if seq > 1 {
+		hash = v.last.hash()
+	}
+	if fault := checkPlace(rec, v.session, seq, v.tail, hash); fault != nil {
+		return fault
+	}
+	events, err := v.split(rec, seq)
+	for _, e := range events {
+		if err := v.checkEvent(ctx, rec, e); err != nil {
+			return err
+		}
+		v.report.Events++
+	}
+	if err != nil {
 		return err
 	}
-	if err := v.checkPayload(ctx, rec); err != nil {
-		return err
-	}
-	if h := v.snapshot; h.Seq == v.report.Events+1 {
+	if h := v.snapshot; seq <= h.Seq && h.Seq <= v.report.Events {
 		if got := rec.hash(); got != h.Hash || rec.stream != h.Stream {
 			return v.snapshotFault(h, fmt.Sprintf("the hash %s of message %d", got, rec.stream),
 				fmt.Sprintf("%s of message %d", h.Hash, h.Stream))
@@ -162,32 +187,50 @@ func (v *verifier) check(ctx context.Context, rec record) error {
 	return nil
 }
 
-// checkPlace checks that the record is the next event and was appended as such.
-func (v *verifier) checkPlace(rec record) error {
-	seq := v.report.Events + 1
-	fault := func(what, want, got string) error { return &Fault{seq, rec.stream, what, want, got} }
-	for _, c := range []struct{ what, key, want string }{
-		{"id", schemas.HeaderID, schemas.Event{Session: v.session, Seq: seq}.ID()},
+// checkPlace checks that a record begins with the next event and was appended as such: behind the message of the log
+// with this hash, and behind the newest message on the subject, at the place tail.
+func checkPlace(rec record, session string, seq, tail uint64, hash string) *Fault {
+	fault := func(what, want, got string) *Fault { return &Fault{seq, rec.stream, what, want, got} }
+	type header struct{ what, key, want string }
+	headers := []header{
+		{"id", schemas.HeaderID, schemas.Event{Session: session, Seq: seq}.ID()},
 		{"sequence", schemas.HeaderSequence, fmt.Sprintf("%020d", seq)},
-		{"subject", schemas.HeaderSubject, v.session},
+		{"subject", schemas.HeaderSubject, session},
 		{"version of CloudEvents", schemas.HeaderSpecVersion, schemas.SpecVersion},
-	} {
-		if got := first(rec.header, c.key); got != c.want {
-			return fault(c.what, c.want, quoted(got))
+	}
+	previous := schemas.HeaderPrevHash
+	if rec.isCommit() {
+		headers = []header{{"content type", schemas.HeaderContentType, schemas.ContentBatch}}
+		previous = schemas.HeaderPrevious
+		if from, _, err := rec.span(session); err != nil || from != seq {
+			return fault("commit", fmt.Sprintf("one from event %d on", seq), quoted(first(rec.header, schemas.HeaderCommit)))
 		}
 	}
-	want := strconv.FormatUint(v.last.stream, 10)
-	if got := first(rec.header, jetstream.ExpectedLastSubjSeqHeader); got != want {
-		return fault("expected last message at the append", want, quoted(got))
-	}
-	wantHash := ""
-	if seq > 1 {
-		wantHash = v.last.hash()
-	}
-	if got := first(rec.header, schemas.HeaderPrevHash); got != wantHash {
-		return fault("previous hash", quoted(wantHash), quoted(got))
+	headers = append(headers,
+		header{"expected last message at the append", jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(tail)},
+		header{"previous hash", previous, hash})
+	for _, h := range headers {
+		if got := first(rec.header, h.key); got != h.want {
+			return fault(h.what, quoted(h.want), quoted(got))
+		}
 	}
 	return nil
+}
+
+// split returns the record's events, which begin with seq, up to the first that is not what it should be.
+func (v *verifier) split(rec record, seq uint64) ([]schemas.StoredEvent, error) {
+	events, err := schemas.SplitLog(v.session, rec.header, rec.payload)
+	switch {
+	case !rec.isCommit() && err != nil:
+		return nil, &Fault{seq, rec.stream, "schema", "a valid event", err.Error()}
+	case err == nil && rec.isCommit() && !json.Valid(rec.payload):
+		return events, &Fault{seq, rec.stream, "commit", "a batch in JSON", "something else"}
+	case err != nil:
+		_, last, _ := rec.span(v.session)
+		want := fmt.Sprintf("the events %d to %d", seq, last)
+		return events, &Fault{seq + uint64(len(events)), rec.stream, "commit", want, err.Error()}
+	}
+	return events, nil
 }
 
 func quoted(s string) string {
@@ -197,29 +240,25 @@ func quoted(s string) string {
 	return s
 }
 
-func (v *verifier) checkPayload(ctx context.Context, rec record) error {
-	seq := v.report.Events + 1
-	payload := rec.payload
-	if ref := schemas.DataRef(rec.header); ref != "" {
-		var err error
-		payload, err = v.src.fetchBlob(ctx, ref)
+// checkEvent checks an event's data.
+func (v *verifier) checkEvent(ctx context.Context, rec record, e schemas.StoredEvent) error {
+	if e.Ref != "" {
+		raw, err := v.keep.fetchBlob(ctx, e.Ref)
 		if errors.Is(err, ErrDamaged) {
-			return &Fault{seq, rec.stream, "payload in the object store", ref, err.Error()}
+			return &Fault{e.Seq, rec.stream, "payload in the object store", e.Ref, err.Error()}
 		}
 		if err != nil {
 			return err
 		}
 		v.report.Blobs++
+		e.Raw, e.Ref = raw, ""
 	}
-	name, err := schemas.ParseCloudEventType(first(rec.header, schemas.HeaderType))
+	err := schemas.ValidateEvent(schemas.EventType(e.Name), e.Raw)
 	if err == nil {
-		err = schemas.ValidateEvent(schemas.EventType(name), payload)
-	}
-	if err == nil {
-		_, err = schemas.DecodeEvent(rec.header, payload)
+		_, err = e.Decode(nil)
 	}
 	if err != nil {
-		return &Fault{seq, rec.stream, "schema", "a valid " + quoted(name), err.Error()}
+		return &Fault{e.Seq, rec.stream, "schema", "a valid " + e.Name, err.Error()}
 	}
 	return nil
 }
@@ -228,17 +267,12 @@ func (v *verifier) checkPayload(ctx context.Context, rec record) error {
 func (v *verifier) refold(ctx context.Context, state []byte, fold func(iter.Seq[schemas.Event]) ([]byte, error)) error {
 	var readErr error
 	again, err := fold(func(yield func(schemas.Event) bool) {
-		n := uint64(0)
-		for rec, err := range v.src.all(ctx, v.session) {
-			var e schemas.Event
-			if err == nil {
-				e, err = rec.decode(ctx, v.src.fetchBlob)
-			}
+		for e, err := range events(ctx, v.session, members(v.session, v.all(ctx)), 0, 1, v.keep.fetchBlob) {
 			if err != nil {
 				readErr = err
 				return
 			}
-			if n++; !yield(e) || n == v.snapshot.Seq {
+			if !yield(e) || e.Seq == v.snapshot.Seq {
 				return
 			}
 		}

@@ -51,6 +51,49 @@ func (d *damage) publish(change func(m *nats.Msg)) {
 	}
 }
 
+// binary stores an event in the form of before, and returns its hash.
+func (d *damage) binary(e schemas.Event, last uint64, previous string) string {
+	d.t.Helper()
+	e.PrevHash = previous
+	header, payload, err := schemas.EncodeEvent(e)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "agent.evt.s1", Header: header, Data: payload}
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(last))
+	if _, err := d.js.PublishMsg(d.t.Context(), m); err != nil {
+		d.t.Fatal(err)
+	}
+	return schemas.Hash(header, payload)
+}
+
+// commit stores a commit of the events 4 to 6 that change has hurt.
+func (d *damage) commit(change func(m *nats.Msg)) {
+	d.t.Helper()
+	last, hash := d.last()
+	events := []schemas.Event{event("s1", 4, "forged"), event("s1", 5, "forged"), event("s1", 6, "forged")}
+	events[0].PrevHash = hash
+	header, payload, err := schemas.EncodeCommit(events...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "agent.evt.s1", Header: header, Data: payload}
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(last))
+	change(m)
+	if _, err := d.js.PublishMsg(d.t.Context(), m); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// replace has a commit with this text in place of the first of another.
+func (d *damage) replace(old, replacement string) {
+	d.commit(func(m *nats.Msg) { m.Data = bytes.Replace(m.Data, []byte(old), []byte(replacement), 1) })
+}
+
+func (d *damage) span(span string) {
+	d.commit(func(m *nats.Msg) { m.Header.Set(schemas.HeaderCommit, span) })
+}
+
 func (d *damage) set(key, value string) {
 	d.publish(func(m *nats.Msg) { m.Header.Set(key, value) })
 }
@@ -88,9 +131,10 @@ func (d *damage) appendBig() string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	name, ok := strings.CutPrefix(m.Header.Get(schemas.HeaderDataRef), "nats://agent_blobs/")
-	if !ok || len(m.Data) != 0 {
-		d.t.Fatalf("%d bytes in the stream, reference %q", len(m.Data), m.Header.Get(schemas.HeaderDataRef))
+	_, name, _ := strings.Cut(string(m.Data), `"dataref":"nats://agent_blobs/`)
+	name, _, ok := strings.Cut(name, `"`)
+	if !ok || len(m.Data) > 1000 {
+		d.t.Fatalf("%d bytes in the stream", len(m.Data))
 	}
 	return name
 }
@@ -103,22 +147,22 @@ func TestVerifyFindsDamage(t *testing.T) {
 		wants []string // in the text
 	}{
 		{"none", func(d *damage) { d.publish(func(*nats.Msg) {}) }, 0, nil},
-		{"first event deleted", func(d *damage) { d.delete(1) }, 1, []string{"event 1: id: expected s1/1, found s1/2"}},
+		{"first event deleted", func(d *damage) { d.delete(1) }, 1,
+			[]string{"event 1: commit: expected one from event 1 on, found v2 2-2"}},
 		{"event deleted in the middle", func(d *damage) { d.delete(2) }, 2,
-			[]string{"event 2: id: expected s1/2, found s1/3 (message 3 of the stream)"}},
-		{"plain text", func(d *damage) {
-			d.publish(func(m *nats.Msg) { m.Header, m.Data = nil, []byte("hello") })
-		}, 4, []string{"event 4: id: expected s1/4, found none (message 4 of the stream)"}},
-		{"event of another session", func(d *damage) { d.set(schemas.HeaderID, "s2/4") }, 4, []string{"id: expected s1/4, found s2/4"}},
+			[]string{"event 2: commit: expected one from event 2 on, found v2 3-3 (message 3 of the stream)"}},
 		{"sequence twice", func(d *damage) { d.set(schemas.HeaderID, "s1/3") }, 4, []string{"id: expected s1/4, found s1/3"}},
 		{"sequence and id differ", func(d *damage) { d.set(schemas.HeaderSequence, "5") }, 4,
 			[]string{"sequence: expected 00000000000000000004, found 5"}},
-		{"subject differs", func(d *damage) { d.set(schemas.HeaderSubject, "s2") }, 4, []string{"subject: expected s1, found s2"}},
-		{"no version", func(d *damage) { d.set(schemas.HeaderSpecVersion, "0.3") }, 4, []string{"version of CloudEvents: expected 1.0, found 0.3"}},
+		{"subject differs", func(d *damage) { d.set(schemas.HeaderSubject, "s2") }, 4,
+			[]string{"subject: expected s1, found s2"}},
+		{"no version", func(d *damage) { d.set(schemas.HeaderSpecVersion, "0.3") }, 4,
+			[]string{"version of CloudEvents: expected 1.0, found 0.3"}},
 		{"appended without the check", func(d *damage) {
 			d.publish(func(m *nats.Msg) { m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) })
 		}, 4, []string{"expected last message at the append: expected 3, found none"}},
-		{"another history", func(d *damage) { d.set(schemas.HeaderPrevHash, "abc") }, 4, []string{"previous hash: expected ", ", found abc"}},
+		{"another history", func(d *damage) { d.set(schemas.HeaderPrevHash, "abc") }, 4,
+			[]string{"previous hash: expected ", ", found abc"}},
 		{"payload against the schema", func(d *damage) {
 			d.publish(func(m *nats.Msg) { m.Data = []byte(`{"turnIndex":"one"}`) })
 		}, 4, []string{"schema: expected a valid turn_start", "turnIndex"}},
@@ -128,7 +172,35 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"unknown type", func(d *damage) { d.set(schemas.HeaderType, "dev.loopbus.party.v1") }, 4,
 			[]string{"schema: expected a valid party", `unknown event type "party"`}},
 		{"foreign type", func(d *damage) { d.set(schemas.HeaderType, "party") }, 4, []string{`type "party"`}},
-		{"no time", func(d *damage) { d.publish(func(m *nats.Msg) { m.Header.Del(schemas.HeaderTime) }) }, 4, []string{"time"}},
+		{"no time", func(d *damage) { d.publish(func(m *nats.Msg) { m.Header.Del(schemas.HeaderTime) }) }, 4,
+			[]string{"time"}},
+		{"first event of a commit is another", func(d *damage) { d.span("v2 5-6") }, 4,
+			[]string{"event 4: commit: expected one from event 4 on, found v2 5-6 (message 4 of the stream)"}},
+		{"commit of a later format", func(d *damage) { d.span("v3 4-6") }, 4,
+			[]string{"commit: expected one from event 4 on, found v3 4-6"}},
+		{"prefix of a commit", func(d *damage) { d.span("v2 4-7") }, 7,
+			[]string{"event 7: commit: expected the events 4 to 7", "has 3 of its 4 events"}},
+		{"more than the commit", func(d *damage) { d.span("v2 4-5") }, 7,
+			[]string{"commit: expected the events 4 to 5", "has 3 of its 2 events"}},
+		{"events missing inside a commit", func(d *damage) { d.replace("s1/5", "s1/6") }, 5,
+			[]string{"event 5: commit: expected the events 4 to 6", `id is "s1/6" and not s1/5`}},
+		{"commit of another history", func(d *damage) {
+			d.commit(func(m *nats.Msg) { m.Header.Set(schemas.HeaderPrevious, "abc") })
+		}, 4, []string{"previous hash: expected ", ", found abc"}},
+		{"commit appended without the check", func(d *damage) {
+			d.commit(func(m *nats.Msg) { m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) })
+		}, 4, []string{"expected last message at the append: expected 3, found none"}},
+		{"commit that says it is something else", func(d *damage) {
+			d.commit(func(m *nats.Msg) { m.Header.Set(schemas.HeaderContentType, "application/json") })
+		}, 4, []string{"content type: expected application/cloudevents-batch+json, found application/json"}},
+		{"event of a commit against the schema", func(d *damage) { d.replace(`"turnIndex":5`, `"turnIndex":"five"`) }, 5,
+			[]string{"event 5: schema: expected a valid turn_start", "turnIndex"}},
+		{"unknown type in a commit", func(d *damage) { d.replace("turn_start", "party") }, 4,
+			[]string{"schema: expected a valid party"}},
+		{"commit is no JSON", func(d *damage) { d.replace(`"data":{`, `"x":{1},"data":{`) }, 4,
+			[]string{"event 4: commit: expected a batch in JSON"}},
+		{"commit cut off", func(d *damage) { d.commit(func(m *nats.Msg) { m.Data = m.Data[:len(m.Data)-9] }) }, 6,
+			[]string{"event 6: commit: expected the events 4 to 6"}},
 		{"big payload missing", func(d *damage) {
 			if err := d.blobs().Delete(d.t.Context(), d.appendBig()); err != nil {
 				d.t.Fatal(err)
@@ -157,7 +229,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &damage{t: t, js: js, stream: stream, log: open(t, s, "s1")}
-			mustAppend(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
+			mustAppendEach(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
 			c.hurt(d)
 			r, err := s.Verify(ctxOf(t), "s1", eventstore.VerifyOptions{Version: 1})
 			if err != nil {
@@ -208,7 +280,7 @@ func TestSnapshotNotTrusted(t *testing.T) {
 		hurt func(d *damage)
 		want string
 	}{
-		{"another hash", func(d *damage) { d.rewriteSnapshot(`"hash":"`, `"hash":"00`) }, "has the hash 00"},
+		{"another hash", func(d *damage) { d.rewriteSnapshot(`"hash":"`, `"hash":"00`) }, "with the hash 00"},
 		{"another place", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":1`) }, "not where it says"},
 		{"place gone", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":9`) }, "not in the log"},
 		{"beyond the head", func(d *damage) { d.rewriteSnapshot(`"seq":2`, `"seq":4`) }, "the log ends at 3"},
@@ -220,7 +292,7 @@ func TestSnapshotNotTrusted(t *testing.T) {
 			var logged bytes.Buffer
 			s, js := newJetStream(t, eventstore.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 			d := &damage{t: t, js: js, log: open(t, s, "s1")}
-			mustAppend(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
+			mustAppendEach(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
 			d.snapshot(2)
 			c.hurt(d)
 			state, seq, err := open(t, s, "s1").Snapshot(ctxOf(t), 1)
@@ -244,7 +316,7 @@ func TestReadDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &damage{t: t, js: js, stream: stream, log: open(t, s, "s1")}
-	mustAppend(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
+	mustAppendEach(t, d.log, event("s1", 1, "a"), event("s1", 2, "a"), event("s1", 3, "a"))
 	d.delete(2)
 	n, last := 0, error(nil)
 	for _, err := range s.Read(context.Background(), "s1", 1) {
@@ -253,8 +325,9 @@ func TestReadDamaged(t *testing.T) {
 	if n != 2 || last == nil || !strings.Contains(last.Error(), "log damaged: event 3 follows event 1") {
 		t.Errorf("%d yielded, error %v", n, last)
 	}
-	d.publish(func(m *nats.Msg) { m.Header = nil })
-	if _, err := s.Open(ctxOf(t), "s1"); err == nil || !strings.Contains(err.Error(), "log damaged: message 4 of the stream") {
-		t.Errorf("open behind a foreign message: %v", err)
+	d.span("v3 4-6")
+	if _, err := s.Open(ctxOf(t), "s1"); err == nil ||
+		!strings.Contains(err.Error(), "log damaged: message 4 of the stream") {
+		t.Errorf("open behind a message of a later format: %v", err)
 	}
 }

@@ -44,22 +44,32 @@ func (g gated) open(t *testing.T) {
 	}
 }
 
-// live is what a client that speaks plain NATS sees of a session.
-type live struct {
+// liveView is what a client that speaks plain NATS sees of a session.
+type liveView struct {
 	*textClient
-	events  []frame
+	events  []frame // each with its attributes as headers
+	unseen  []frame // the newest of them, which the test has not looked at
 	updates []frame
 	acks    map[string]string // by the subject they came to
 }
 
-// see reads on until the last message that it read is what the test waits for.
-func (l *live) see(last func(f frame) bool) frame {
+// see reads on until something that it read is what the test waits for: an event, an update or an acknowledgement.
+func (l *liveView) see(last func(f frame) bool) frame {
 	l.t.Helper()
 	for {
+		for len(l.unseen) > 0 {
+			f := l.unseen[0]
+			l.unseen = l.unseen[1:]
+			if last(f) {
+				return f
+			}
+		}
 		f := l.next()
 		switch {
 		case strings.HasSuffix(f.subject, ".event"):
-			l.events = append(l.events, f)
+			l.unseen = l.split(f)
+			l.events = append(l.events, l.unseen...)
+			continue
 		case strings.HasSuffix(f.subject, ".update"):
 			l.updates = append(l.updates, f)
 		default:
@@ -71,24 +81,69 @@ func (l *live) see(last func(f frame) bool) frame {
 	}
 }
 
+// split takes a commit apart as docs/protocol.md says.
+func (l *liveView) split(commit frame) (events []frame) {
+	l.t.Helper()
+	if got := commit.get("Content-Type"); got != "application/cloudevents-batch+json" {
+		l.t.Fatalf("a message of the type %q on %s", got, commit.subject)
+	}
+	var batch []map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(commit.payload), &batch); err != nil {
+		l.t.Fatalf("%v: %s", err, commit.payload)
+	}
+	before := map[string]string{}
+	for _, members := range batch {
+		f := frame{subject: commit.subject, header: map[string][]string{}, payload: string(members["data"])}
+		delete(members, "data")
+		for name, raw := range members {
+			var value string
+			if err := json.Unmarshal(raw, &value); err != nil {
+				l.t.Fatalf("%s: %v", name, err)
+			}
+			f.header[name] = []string{value}
+		}
+		for _, name := range []string{"time", "runid", "turnid", "correlationid", "traceparent"} {
+			if _, ok := f.header[name]; !ok {
+				f.header[name] = []string{before[name]}
+			}
+			before[name] = f.get(name)
+		}
+		if _, ok := f.header["causationid"]; !ok {
+			f.header["causationid"] = f.header["correlationid"]
+		}
+		events = append(events, f)
+	}
+	if want := commit.get("Loopbus-Commit"); want != spanOf(events) {
+		l.t.Errorf("commit %q has the events %s", want, spanOf(events))
+	}
+	return events
+}
+
+// spanOf is the header of a commit of these events.
+func spanOf(events []frame) string {
+	_, first, _ := strings.Cut(events[0].get("id"), "/")
+	_, last, _ := strings.Cut(events[len(events)-1].get("id"), "/")
+	return "v2 " + first + "-" + last
+}
+
 // event waits for an event of a type whose payload holds a text.
-func (l *live) event(name, text string) frame {
+func (l *liveView) event(name, text string) frame {
 	l.t.Helper()
 	return l.see(func(f frame) bool {
-		return f.get("ce-type") == "dev.loopbus."+name+".v1" && strings.Contains(f.payload, text)
+		return f.get("type") == "dev.loopbus."+name+".v1" && strings.Contains(f.payload, text)
 	})
 }
 
-func watchText(t *testing.T, s *system.System, session string) *live {
+func watchText(t *testing.T, s *system.System, session string) *liveView {
 	t.Helper()
-	l := &live{textClient: dialText(t, s.URL), acks: map[string]string{}}
+	l := &liveView{textClient: dialText(t, s.URL), acks: map[string]string{}}
 	l.sub("_INBOX.me.*")
 	l.sub("agent.live." + session + ".>")
 	return l
 }
 
 // acknowledged waits for the acknowledgements of commands and holds them against what a stream answers.
-func (l *live) acknowledged(replies ...string) {
+func (l *liveView) acknowledged(replies ...string) {
 	l.t.Helper()
 	for _, reply := range replies {
 		if l.acks[reply] == "" {
@@ -134,7 +189,7 @@ func TestAnyClient(t *testing.T) {
 
 	l.pub("agent.cmd.s1.prompt", "_INBOX.me.4", "again")
 	l.event("turn_start", "")
-	l.pub("agent.cmd.s1.abort", "_INBOX.me.5", "")
+	l.pub("agent.cmd.s1.abort", "_INBOX.me.5", "{}")
 	l.event("agent_end", `"terminationReason":"abort_signal"`)
 	l.acknowledged("_INBOX.me.4", "_INBOX.me.5")
 
@@ -150,8 +205,8 @@ func TestAnyClient(t *testing.T) {
 	s.EmptyInbox(t)
 }
 
-// checkLive holds what was seen on the wire against the log: every event once, in order, with its attributes as headers.
-func checkLive(t *testing.T, l *live, log []schemas.Event) {
+// checkLive holds what was seen on the wire against the log: every event once, in order, with its attributes.
+func checkLive(t *testing.T, l *liveView, log []schemas.Event) {
 	t.Helper()
 	if len(l.events) != len(log) {
 		t.Fatalf("saw %d events of %d", len(l.events), len(log))
@@ -159,9 +214,10 @@ func checkLive(t *testing.T, l *live, log []schemas.Event) {
 	for i, f := range l.events {
 		e := log[i]
 		for name, want := range map[string]string{
-			"ce-specversion": "1.0", "ce-id": e.ID(), "ce-source": e.Source, "ce-subject": "s1",
-			"ce-type": "dev.loopbus." + string(e.Type()) + ".v1", "ce-sequence": fmt.Sprintf("%020d", i+1),
-			"ce-datacontenttype": "application/json", "ce-runid": e.RunID, "ce-turnid": e.TurnID,
+			"specversion": "1.0", "id": fmt.Sprintf("s1/%d", i+1), "source": e.Source,
+			"type": "dev.loopbus." + string(e.Type()) + ".v1", "time": e.Time.Format(time.RFC3339Nano), "runid": e.RunID,
+			"turnid":        e.TurnID,
+			"correlationid": e.CorrelationID, "causationid": e.CausationID, "traceparent": e.TraceParent,
 		} {
 			if got := f.get(name); got != want {
 				t.Errorf("event %d: %s is %q, want %q", i+1, name, got, want)
@@ -220,7 +276,7 @@ func TestAnyClientForms(t *testing.T) {
 			}
 			end := l.event("agent_end", "no_tool_calls") // before the acknowledgements: the run may be over before them
 			l.acknowledged(sent...)
-			if got := end.get("ce-correlationid"); c.command != "" && got != c.command {
+			if got := end.get("correlationid"); c.command != "" && got != c.command {
 				t.Errorf("the run belongs to command %q, want %q", got, c.command)
 			}
 			s.EmptyInbox(t)

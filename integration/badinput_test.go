@@ -22,7 +22,8 @@ import (
 func TestBadInputIsRefused(t *testing.T) {
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	cloudEvent := func(without string) nats.Header {
-		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"c1"}, "ce-source": {"/me"}, "ce-type": {"dev.loopbus.prompt.v1"}}
+		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"c1"}, "ce-source": {"/me"},
+			"ce-type": {"dev.loopbus.prompt.v1"}}
 		delete(h, without)
 		return h
 	}
@@ -59,7 +60,9 @@ func TestBadInputIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log := s.Until(t, session, "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
+			log := s.Until(t, session, "the refusal", func(e schemas.Event) bool {
+				return e.Type() == schemas.EventCommandRejected
+			})
 			got := log[0].Data.(*schemas.CommandRejected)
 			if got.Code != c.code || got.Reason == "" || got.StreamSeq != ack.Sequence || got.CommandID == "" {
 				t.Errorf("refused with %+v, want code %s and message %d", got, c.code, ack.Sequence)
@@ -91,7 +94,8 @@ func TestIllegalSessionsAreDeadLetters(t *testing.T) {
 	if got := s.Messages(t, schemas.StreamDead, "agent.dead.AGENT_CMD._"); got != uint64(len(ids)) {
 		t.Errorf("%d dead letters, want %d", got, len(ids))
 	}
-	if reason := lastDead(t, s, schemas.NoSession).Header.Get(schemas.HeaderDeadReason); !strings.Contains(reason, "session id") {
+	if reason := lastDead(t, s, schemas.NoSession).Header.Get(schemas.HeaderDeadReason); !strings.Contains(reason,
+		"session id") {
 		t.Errorf("the dead letter says %q", reason)
 	}
 	if got := s.Messages(t, schemas.StreamEvents, ""); got != 0 {
@@ -109,7 +113,8 @@ func refused(t *testing.T, s *system.System, session string, n int) {
 	if got := len(system.DataOf[*schemas.CommandRejected](log)); got != n || len(log) != n {
 		t.Errorf("session %s: %d refusals among %d events, want %d and nothing else", session, got, len(log), n)
 	}
-	if got := s.Messages(t, schemas.StreamDead, s.Client.Subjects().Dead(schemas.StreamCommands, session)); got != uint64(n) {
+	if got := s.Messages(t, schemas.StreamDead, s.Client.Subjects().Dead(schemas.StreamCommands,
+		session)); got != uint64(n) {
 		t.Errorf("session %s: %d dead letters, want %d", session, got, n)
 	}
 	state := loop.State{Session: session}
@@ -174,15 +179,17 @@ func TestPanicOfAProviderEndsTheRun(t *testing.T) {
 func TestPanicOfAToolIsItsResult(t *testing.T) {
 	broken := tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "broken"},
-		Execute: func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {
 			panic("tool: nil map")
 		},
 	}
-	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "broken"}, schemas.ToolCall{Name: "echo"}), scripted.Text("done"))
+	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "broken"}, schemas.ToolCall{Name: "echo"}),
+		scripted.Text("done"))
 	s := system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{broken}})
 	log := s.Prompted(t, "s1", "go", 1)
 	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
-		if text := end.Result.Content.JoinText(); end.IsError != (end.ToolName == "broken") || end.IsError && !strings.Contains(text, "nil map") {
+		if text := end.Result.Content.JoinText(); end.IsError != (end.ToolName == "broken") || end.IsError &&
+			!strings.Contains(text, "nil map") {
 			t.Errorf("%s: error %v, %q", end.ToolName, end.IsError, text)
 		}
 	}

@@ -26,7 +26,8 @@ func newNoise(t *testing.T) noise {
 	return noise{rand.New(rand.NewPCG(seed, 0))}
 }
 
-var scraps = []string{`{`, `}`, `"`, `:`, `,`, `[`, `null`, `1e9`, `"id"`, `"text"`, `"model"`, `"call"`, `"specversion"`, `"1.0"`, `\u0000`, " "}
+var scraps = []string{`{`, `}`, `"`, `:`, `,`, `[`, `null`, `1e9`, `"id"`, `"text"`, `"model"`, `"call"`,
+	`"specversion"`, `"1.0"`, `\u0000`, " "}
 
 func (n noise) payload() []byte {
 	out := make([]byte, 0, 64)
@@ -47,7 +48,8 @@ func (n noise) payload() []byte {
 // publish sends many messages without waiting for each.
 func publish(t *testing.T, s *system.System, subject string, payload []byte) {
 	t.Helper()
-	if _, err := s.Client.JetStream().PublishAsync(subject, payload, jetstream.WithStallWait(system.Deadline)); err != nil {
+	if _, err := s.Client.JetStream().PublishAsync(subject, payload,
+		jetstream.WithStallWait(system.Deadline)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,7 +66,8 @@ func settled(t *testing.T, s *system.System) {
 }
 
 // strictKinds take no plain text and cannot do without a member: no noise is one of these commands.
-var strictKinds = []string{"set_model", "set_thinking_level", "set_system_prompt", "set_tools", "cancel_input", "tool_result", "timer", "noise"}
+var strictKinds = []string{"set_model", "set_thinking_level", "set_system_prompt", "set_tools", "cancel_input",
+	"tool_result", "timer", "noise"}
 
 func TestRandomBytesAreRefused(t *testing.T) {
 	const total, sessions = 10_000, 16

@@ -10,15 +10,16 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BenchmarkFirstEvent measures from the acknowledgement of a prompt to the arrival of the first event of its new session
-// at a subscriber of the live subject. The floor is one JetStream publish with the delivery of what it published.
+// BenchmarkFirstEvent measures from the acknowledgement of a prompt to the arrival of the first event of its new
+// session at a subscriber of the live subject. The floor is one JetStream publish with the delivery of what it
+// published.
 func BenchmarkFirstEvent(b *testing.B) {
 	server := system.StartServer(b, false)
 	s := system.Start(b, server.ClientURL(), system.Options{Model: toolTurns(b, 0)})
@@ -36,7 +37,8 @@ func BenchmarkFirstEvent(b *testing.B) {
 		least = append(least, floor())
 		session := fmt.Sprintf("first%d", i)
 		done := s.Ended(session)
-		if _, err := s.Client.JetStream().Publish(b.Context(), s.Client.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
+		if _, err := s.Client.JetStream().Publish(b.Context(), s.Client.Subjects().Command(session, schemas.CommandPrompt),
+			[]byte("go")); err != nil {
 			b.Fatal(err)
 		}
 		start := time.Now()
@@ -90,7 +92,7 @@ func median(all []time.Duration) time.Duration {
 func BenchmarkReplay(b *testing.B) {
 	server := system.StartServer(b, false)
 	c := system.Connect(b, server.ClientURL(), "replay")
-	if err := bus.Setup(b.Context(), c, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(b.Context(), c, streams.Options{}); err != nil {
 		b.Fatal(err)
 	}
 	store, err := eventstore.New(c.Events(), eventstore.Options{})

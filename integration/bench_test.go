@@ -19,9 +19,11 @@ const turnsPerRun = 20
 func toolTurns(tb testing.TB, turns int) driver.Model {
 	var responses []scripted.Response
 	for range turns {
-		responses = append(responses, scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"x"}`)}))
+		responses = append(responses, scripted.Calls("",
+			schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"x"}`)}))
 	}
-	model, err := scripted.NewScripts(scripted.Options{}, scripted.Script{Responses: append(responses, scripted.Text("done"))})
+	model, err := scripted.NewScripts(scripted.Options{},
+		scripted.Script{Responses: append(responses, scripted.Text("done"))})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -51,15 +53,15 @@ func benchmarkToolTurn(b *testing.B, syncAlways bool, sessions int) {
 	f.run(b, "warm", turnsPerRun)
 	runs := max(1, b.N/(turnsPerRun*sessions*rounds))
 	before := logBytes(b, s)
-	var ours, floor time.Duration
+	var ours, floor took
 	b.ResetTimer()
 	for round := range rounds {
-		ours += timed(sessions, func(i int) {
+		ours.add(sessions, func(i int) {
 			for r := range runs {
 				s.Run(b, fmt.Sprintf("s%d-%d-%d", round, i, r))
 			}
 		})
-		floor += timed(sessions, func(i int) {
+		floor.add(sessions, func(i int) {
 			f.run(b, fmt.Sprintf("f%d-%d", round, i), runs*turnsPerRun)
 		})
 	}
@@ -69,28 +71,34 @@ func benchmarkToolTurn(b *testing.B, syncAlways bool, sessions int) {
 	b.ReportMetric(float64(logBytes(b, s)-before)/turns, "bytes/turn")
 }
 
-func report(b *testing.B, turns float64, ours, floor time.Duration, sessions int) {
+func report(b *testing.B, turns float64, ours, floor took, sessions int) {
 	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(ours.processor.Microseconds())/turns, "cpu-µs/turn")
+	b.ReportMetric(float64(floor.processor.Microseconds())/turns, "floor-cpu-µs/turn")
 	if sessions == 1 {
-		b.ReportMetric(float64(ours.Microseconds())/turns, "µs/turn")
-		b.ReportMetric(float64(floor.Microseconds())/turns, "floor-µs/turn")
-		b.ReportMetric(float64(ours)/float64(floor), "×floor-time")
+		b.ReportMetric(float64(ours.wall.Microseconds())/turns, "µs/turn")
+		b.ReportMetric(float64(floor.wall.Microseconds())/turns, "floor-µs/turn")
+		b.ReportMetric(float64(ours.wall)/float64(floor.wall), "×floor-time")
 		return
 	}
-	b.ReportMetric(turns/ours.Seconds(), "turns/s")
-	b.ReportMetric(turns/floor.Seconds(), "floor-turns/s")
-	b.ReportMetric(float64(floor)/float64(ours), "×floor-throughput")
+	b.ReportMetric(turns/ours.wall.Seconds(), "turns/s")
+	b.ReportMetric(turns/floor.wall.Seconds(), "floor-turns/s")
+	b.ReportMetric(float64(floor.wall)/float64(ours.wall), "×floor-throughput")
 }
 
-// timed runs f once per session, all at once, and returns how long all took.
-func timed(sessions int, f func(i int)) time.Duration {
+// took is the time that something took, by the clock and of the processor.
+type took struct{ wall, processor time.Duration }
+
+// add runs f once per session, all at once, and adds the time until all have ended.
+func (t *took) add(sessions int, f func(i int)) {
 	var wg sync.WaitGroup
-	start := time.Now()
+	start, spent := time.Now(), system.Spent()
 	for i := range sessions {
 		wg.Go(func() { f(i) })
 	}
 	wg.Wait()
-	return time.Since(start)
+	t.wall += time.Since(start)
+	t.processor += system.Spent() - spent
 }
 
 func logBytes(tb testing.TB, s *system.System) uint64 {

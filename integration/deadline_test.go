@@ -44,7 +44,8 @@ func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
 // announce has a tool that nobody serves.
 func announce(t *testing.T, s *system.System, tool string) {
 	t.Helper()
-	a := schemas.ToolAnnouncement{ToolDefinition: schemas.ToolDefinition{Name: tool}, Worker: "ghost", Since: "2026-01-01T00:00:00Z"}
+	a := schemas.ToolAnnouncement{ToolDefinition: schemas.ToolDefinition{Name: tool}, Worker: "ghost",
+		Since: "2026-01-01T00:00:00Z"}
 	raw, err := schemas.Marshal(a)
 	if err != nil {
 		t.Fatal(err)

@@ -10,25 +10,28 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// floor is the least JetStream work a tool turn needs, written on nats.go alone: the turn's eight event messages appended
-// one after the other with the sequence check, the call published, consumed and acknowledged, the result published and
-// consumed. Its messages are as big as ours, its connections are as ours: one for the runner, one for the tools.
+// floor is the least JetStream work a tool turn needs, written on nats.go alone: the turn's eight events appended in
+// three commits, one after the other, with the sequence check, the call published, consumed and acknowledged, the
+// result published and consumed. Its messages are as big as ours, its connections are as ours: one for the runner, one
+// for the tools.
 type floor struct {
 	runner, tools jetstream.JetStream
 	waiting       sync.Map // session -> chan struct{}
-	events        []*nats.Msg
+	handling      sync.WaitGroup
+	commits       []*nats.Msg
 	call, result  []byte
 }
 
-func startFloor(tb testing.TB, server *bus.Server) *floor {
+func startFloor(tb testing.TB, server *embedded.Server) *floor {
 	tb.Helper()
 	f := &floor{runner: connectFloor(tb, server), tools: connectFloor(tb, server)}
-	f.events, f.call, f.result = floorMessages(tb)
-	ctx := tb.Context()
+	f.commits, f.call, f.result = floorMessages(tb)
+	tb.Cleanup(f.handling.Wait)
+	ctx := context.WithoutCancel(tb.Context()) // the last answers are still being acknowledged at the end
 	for name, c := range map[string]jetstream.StreamConfig{
 		"FLOOR_EVT":  {Subjects: []string{"floor.evt.*"}},
 		"FLOOR_TOOL": {Subjects: []string{"floor.tool.*"}, Retention: jetstream.WorkQueuePolicy},
@@ -54,7 +57,7 @@ func startFloor(tb testing.TB, server *bus.Server) *floor {
 	return f
 }
 
-func connectFloor(tb testing.TB, server *bus.Server) jetstream.JetStream {
+func connectFloor(tb testing.TB, server *embedded.Server) jetstream.JetStream {
 	tb.Helper()
 	nc, err := nats.Connect(server.ClientURL())
 	if err != nil {
@@ -71,11 +74,12 @@ func connectFloor(tb testing.TB, server *bus.Server) jetstream.JetStream {
 // consume handles each message in a goroutine of its own, as a worker with enough slots does.
 func (f *floor) consume(tb testing.TB, js jetstream.JetStream, stream string, handle func(jetstream.Msg)) {
 	tb.Helper()
-	c, err := js.CreateConsumer(tb.Context(), stream, jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
+	c, err := js.CreateConsumer(tb.Context(), stream,
+		jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cc, err := c.Consume(func(m jetstream.Msg) { go handle(m) })
+	cc, err := c.Consume(func(m jetstream.Msg) { f.handling.Go(func() { handle(m) }) })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -88,18 +92,18 @@ func (f *floor) run(tb testing.TB, session string, turns int) {
 	f.waiting.Store(session, done)
 	var last uint64
 	for range turns {
-		last = f.append(tb, session, f.events[:4], last)
+		last = f.append(tb, session, f.commits[:2], last)
 		if _, err := f.runner.Publish(context.Background(), "floor.tool."+session, f.call); err != nil {
 			tb.Error(err)
 			return
 		}
 		<-done
-		last = f.append(tb, session, f.events[4:], last)
+		last = f.append(tb, session, f.commits[2:], last)
 	}
 }
 
-func (f *floor) append(tb testing.TB, session string, events []*nats.Msg, last uint64) uint64 {
-	for _, e := range events {
+func (f *floor) append(tb testing.TB, session string, commits []*nats.Msg, last uint64) uint64 {
+	for _, e := range commits {
 		m := &nats.Msg{Subject: "floor.evt." + session, Header: nats.Header{}, Data: e.Data}
 		for k, v := range e.Header {
 			m.Header[k] = v
@@ -115,33 +119,42 @@ func (f *floor) append(tb testing.TB, session string, events []*nats.Msg, last u
 }
 
 // floorMessages are messages like those of a tool turn of loopbus.
-func floorMessages(tb testing.TB) (events []*nats.Msg, call, result []byte) {
+func floorMessages(tb testing.TB) (commits []*nats.Msg, call, result []byte) {
 	args := json.RawMessage(`{"v":"x"}`)
 	reply := &schemas.AssistantMessage{
-		Content: schemas.Contents{schemas.ToolCall{ID: "call_1_0", Name: "echo", Arguments: args}}, StopReason: schemas.StopToolUse,
-		API: "scripted", Provider: "scripted", Model: "scripted",
+		Content:    schemas.Contents{schemas.ToolCall{ID: "call_1_0", Name: "echo", Arguments: args}},
+		StopReason: schemas.StopToolUse,
+		API:        "scripted", Provider: "scripted", Model: "scripted",
 	}
-	answer := &schemas.ToolResultMessage{ToolCallID: "call_1_0", ToolName: "echo", Content: schemas.Contents{schemas.Text{Text: `{"v":"x"}`}}}
+	answer := &schemas.ToolResultMessage{ToolCallID: "call_1_0", ToolName: "echo",
+		Content: schemas.Contents{schemas.Text{Text: `{"v":"x"}`}}}
+	var events []schemas.Event
 	for i, data := range []schemas.EventData{
 		&schemas.TurnStart{},
-		&schemas.MessageStart{MessageID: "m10", Role: schemas.RoleAssistant, API: "scripted", Provider: "scripted", Model: "scripted"},
+		&schemas.MessageStart{MessageID: "m10", Role: schemas.RoleAssistant, API: "scripted", Provider: "scripted",
+			Model: "scripted"},
 		&schemas.MessageEnd{MessageID: "m10", Message: schemas.AnyMessage{Message: reply}},
 		&schemas.ToolExecutionStart{ToolCallID: "call_1_0", ToolName: "echo", Args: args},
-		&schemas.ToolExecutionEnd{ToolCallID: "call_1_0", ToolName: "echo", Call: "c12", Result: schemas.TextResult(`{"v":"x"}`)},
+		&schemas.ToolExecutionEnd{ToolCallID: "call_1_0", ToolName: "echo", Call: "c12",
+			Result: schemas.TextResult(`{"v":"x"}`)},
 		&schemas.MessageStart{MessageID: "m14", Role: schemas.RoleToolResult, ToolCallID: "call_1_0", ToolName: "echo"},
 		&schemas.MessageEnd{MessageID: "m14", Message: schemas.AnyMessage{Message: answer}},
 		&schemas.TurnEnd{MessageID: "m10", ToolResults: []string{"m14"}},
 	} {
-		e := schemas.Event{Session: "floor", Seq: uint64(i + 1), Source: "/loopbus/runner/bench", RunID: "r2", TurnID: "t3",
-			CorrelationID: "cmd-1", CausationID: "cmd-1", PrevHash: fmt.Sprintf("%064d", i), Data: data}
-		header, payload, err := schemas.EncodeEvent(e)
+		events = append(events, schemas.Event{Session: "floor", Seq: uint64(i + 1), Source: "/loopbus/runner/bench",
+			RunID: "r2", TurnID: "t3",
+			CorrelationID: "cmd-1", CausationID: "cmd-1", PrevHash: fmt.Sprintf("%064d", i), Data: data})
+	}
+	for _, commit := range [][]schemas.Event{events[:2], events[2:4], events[4:]} {
+		header, payload, err := schemas.EncodeCommit(commit...)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		events = append(events, &nats.Msg{Header: header, Data: payload})
+		commits = append(commits, &nats.Msg{Header: header, Data: payload})
 	}
-	call, err := schemas.Marshal(schemas.ToolRequest{Session: "floor", RunID: "r2", TurnID: "t3", Call: "c12", ToolCallID: "call_1_0",
-		ToolName: "echo", Arguments: args})
+	call, err := schemas.Marshal(schemas.ToolRequest{Session: "floor", RunID: "r2", TurnID: "t3", Call: "c12",
+		ToolCallID: "call_1_0",
+		ToolName:   "echo", Arguments: args})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -150,5 +163,5 @@ func floorMessages(tb testing.TB) (events []*nats.Msg, call, result []byte) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return events, call, result
+	return commits, call, result
 }

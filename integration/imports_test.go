@@ -1,10 +1,12 @@
 package integration_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -30,32 +32,63 @@ var (
 	goCmp      = "github.com/google/go-cmp/cmp"
 )
 
-// importRules is the import table. It is about packages, not about their tests, which may bring together what they need.
-// A package that no rule is for fails the test: a new folder needs a decision.
+// loopInternals are what the packages around the loop share and nobody else may import.
+var loopInternals = []string{"loop/internal/panics", "loop/internal/background"}
+
+// importRules is the import table. It is about packages, not about their tests, which may bring together what they
+// need. A package that no rule is for fails the test: a new folder needs a decision.
 var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
-	{"schemas/toolargs", []string{"schemas"}, nil},
+	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
 	{"loop", []string{"schemas"}, nil},
-	{"loop/driver", []string{"loop", "schemas"}, nil},
-	{"eventstore", []string{"schemas"}, []string{natsClient}},
+	{"loop/agentevent", []string{"loop", "schemas"}, nil},
+	{"loop/internal/panics", nil, nil},
+	{"loop/internal/background", nil, nil},
+	{"loop/internal/looptest", []string{"loop", "loop/driver", "loop/host", "schemas", "eventstore"}, nil},
+	{"loop/view", []string{"loop", "schemas"}, nil},
+	{"loop/driver", append([]string{"loop", "loop/agentevent", "schemas"}, loopInternals...), nil},
+	{"loop/host", append([]string{"loop", "loop/driver", "schemas"}, loopInternals...), nil},
+	{"loop/agent", append([]string{"loop", "loop/driver", "loop/agentevent", "schemas", "tools"}, loopInternals...), nil},
+	{"eventstore", []string{"schemas", "bus/natsio", "bus/pubsub"}, []string{natsClient}},
 	{"eventstore/eventstoretest", []string{"schemas", "eventstore"}, []string{goCmp}},
-	{"bus", []string{"schemas"}, []string{natsClient, natsServer, watermill, prometheus, cloudEvent,
-		"github.com/cloudevents/sdk-go/v2/types", "golang.org/x/sync"}},
-	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text", "github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix"}},
+	{"bus", []string{"schemas", "bus/natsio"}, []string{natsClient}},
+	{"bus/natsio", nil, []string{natsClient}},
+	{"bus/pubsub", []string{"schemas", "bus/natsio"}, []string{natsClient, watermill}},
+	{"bus/client", []string{"schemas"}, []string{natsClient}},
+	{"bus/codec", []string{"schemas"}, []string{natsClient, cloudEvent, "github.com/cloudevents/sdk-go/v2/types"}},
+	{"bus/streams", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
+	{"bus/embedded", []string{"bus/streams"}, []string{natsServer}},
+	{"bus/inbox", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/pubsub", "bus/streams"},
+		[]string{natsClient, prometheus}},
+	{"bus/permissions", []string{"schemas"}, nil},
+	{"bus/registry", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
+	{"bus/dispatch", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/registry"}, []string{natsClient}},
+	{"bus/live", []string{"schemas", "bus"}, []string{natsClient}},
+	{"bus/models", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
+	{"bus/service", []string{"schemas"}, []string{natsClient}},
+	{"bus/queries", []string{"schemas", "bus", "bus/natsio", "bus/service"}, []string{natsClient, "golang.org/x/sync"}},
+	{"bus/bustest", []string{"schemas", "bus", "bus/embedded", "bus/inbox", "bus/streams"},
+		[]string{"go.uber.org/goleak"}},
+	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
+		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
 	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
-	{"tools/worker", []string{"schemas", "tools"}, []string{natsClient, watermill, prometheus}},
+	{"tools/worker", []string{"schemas", "tools", "bus/natsio", "bus/pubsub"},
+		[]string{natsClient, watermill, prometheus}},
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
 		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
-	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, []string{natsClient, natsServer,
-		watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml", "go.opentelemetry.io/otel", "golang.org/x/sync"}},
+	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+		[]string{natsClient, natsServer, watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml",
+			"go.opentelemetry.io/otel", "golang.org/x/sync", "github.com/alecthomas/kong", "golang.org/x/term"}},
 	{"docs/examples", []string{"schemas", "tools", "tools/worker"}, []string{natsClient}},
-	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers"}, []string{natsClient, watermill}},
+	{"cmd/wiring", []string{"schemas", "loop", "eventstore", "bus", "tools"}, []string{prometheus, "golang.org/x/sync"}},
+	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+		[]string{natsClient, watermill, "golang.org/x/sys/unix"}},
 }
 
 // pureImports is all that the loop may know of the standard library. Of time it uses values that events bring; that it
 // does not ask for the time is the business of TestLoopAsksNothing.
-var pureImports = []string{"encoding/json", "fmt", "slices", "time"}
+var pureImports = []string{"cmp", "encoding/json", "fmt", "slices", "time"}
 
 // goPackage is what go list tells of a package.
 type goPackage struct {
@@ -91,22 +124,82 @@ func TestLoopImportsNothingImpure(t *testing.T) {
 	}
 }
 
+// withServer are the folders that may have a NATS server in them. Programs that use any other package link none.
+var withServer = []string{"bus/embedded", "bus/bustest", "cmd", "integration"}
+
+func TestNoServerIsLinked(t *testing.T) {
+	links := map[string]bool{}
+	for _, p := range packages(t, "-deps", "./...") { // dependencies come before those that import them
+		links[p.ImportPath] = below(p.ImportPath, "github.com/nats-io/nats-server/v2") ||
+			slices.ContainsFunc(p.Imports, func(path string) bool { return links[path] })
+		folder := folderOf(p.ImportPath)
+		may := slices.ContainsFunc(withServer, func(root string) bool { return below(folder, root) })
+		if folder != "" && links[p.ImportPath] && !may {
+			t.Errorf("package %s links a NATS server", folder)
+		}
+	}
+	if !links[modulePath+"/cmd/runner"] {
+		t.Error("the runner links no NATS server: this test does not see what it looks for")
+	}
+}
+
+// largeRooms are packages that have more than twenty files, with the number they may have (decision 76).
+var largeRooms = map[string]int{"schemas": 49}
+
+// TestRoomsAreSmall holds that a package can be seen whole: twenty files at most beside its tests, and none whose name
+// only puts the package's before another word.
+func TestRoomsAreSmall(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if n, most := len(p.GoFiles), cmp.Or(largeRooms[folderOf(p.ImportPath)], 20); n > most {
+			t.Errorf("package %s has %d files, want at most %d", p.ImportPath, n, most)
+		}
+		for _, file := range p.GoFiles {
+			rest, ok := strings.CutPrefix(strings.TrimSuffix(file, ".go"), path.Base(p.ImportPath)+"_")
+			if ok && rest != "other" { // jail_other.go is a file for other systems
+				t.Errorf("package %s: the name of %s repeats the package's", p.ImportPath, file)
+			}
+		}
+	}
+}
+
 func TestRulesSeeWhatIsForbidden(t *testing.T) {
 	for _, c := range []struct{ folder, path string }{
 		{"loop", modulePath + "/bus"},
 		{"loop", modulePath + "/loop/driver"},
 		{"loop", natsClient},
+		{"loop", modulePath + "/loop/agentevent"},
+		{"loop/agentevent", modulePath + "/loop/driver"},
 		{"loop/driver", modulePath + "/eventstore"},
+		{"loop/driver", modulePath + "/loop/host"},
+		{"loop/driver", modulePath + "/loop/agent"},
+		{"loop/driver", modulePath + "/tools"},
+		{"loop/driver", modulePath + "/loop/internal/looptest"},
+		{"loop/host", modulePath + "/loop/agent"},
+		{"loop/host", modulePath + "/bus"},
+		{"loop/host", modulePath + "/tools"},
+		{"loop/agent", modulePath + "/loop/host"},
+		{"loop/agent", modulePath + "/providers/scripted"},
+		{"loop/agent", modulePath + "/eventstore"},
+		{"loop/agent", natsClient},
 		{"bus", modulePath + "/eventstore"},
 		{"eventstore", modulePath + "/bus"},
 		{"tools/read", natsClient},
 		{"tools/worker", modulePath + "/bus"},
+		{"bus/pubsub", modulePath + "/bus"},
+		{"bus/pubsub", natsServer},
+		{"bus/live", natsServer},
+		{"bus/streams", modulePath + "/bus/embedded"},
+		{"bus", modulePath + "/bus/streams"},
+		{"bus/natsio", modulePath + "/schemas"},
 		{"tools/mcp", modulePath + "/docs/examples/dice"},
 		{"docs/examples/dice", modulePath + "/bus"},
 		{"providers/scripted", modulePath + "/loop"},
 		{"schemas", modulePath + "/loop"},
 		{"schemas", natsClient + "/jetstream"},
 		{"cmd/runner", modulePath + "/integration"},
+		{"integration/internal/system", modulePath + "/cmd/internal/toolserve"},
+		{"bus/inbox", modulePath + "/cmd/wiring"},
 		{"cmd/runner", "github.com/stretchr/testify/assert"},
 	} {
 		rule, ok := ruleOf(c.folder)
@@ -122,7 +215,8 @@ func packages(t *testing.T, patterns ...string) []goPackage {
 	if len(patterns) == 0 {
 		patterns = []string{"./..."}
 	}
-	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports"}, patterns...)...)
+	list := exec.CommandContext(t.Context(), "go",
+		append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports"}, patterns...)...)
 	list.Dir = ".."
 	out, err := list.Output()
 	if err != nil {
@@ -178,10 +272,11 @@ func (r importRule) allows(path string) bool {
 	return slices.ContainsFunc(r.others, func(other string) bool { return below(path, other) })
 }
 
-// allowsPart reports whether a rule allows a part of a folder with a rule of its own: schemas includes schemas/toolargs,
-// but a package that is allowed the loop is not thereby allowed its driver, unless it connects everything.
+// allowsPart reports whether a rule allows a part of a folder with a rule of its own: schemas includes
+// schemas/toolargs, but a package that is allowed the loop is not thereby allowed its driver, unless it connects
+// everything.
 func allowsPart(r importRule, part string) bool {
-	connects := r.folder == "cmd" || r.folder == "integration"
+	connects := r.folder == "cmd" || r.folder == "cmd/wiring" || r.folder == "integration"
 	return slices.ContainsFunc(r.ours, func(folder string) bool {
 		return below(part, folder) && (connects || folder == "schemas")
 	})

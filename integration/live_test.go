@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -20,6 +21,7 @@ import (
 
 // seen is what a viewer saw: the log, and the updates of each event in their order.
 type seen struct {
+	pending []schemas.Event // of the newest commit, not taken yet
 	events  []schemas.Event
 	updates []schemas.Update
 }
@@ -27,9 +29,9 @@ type seen struct {
 // fill is a tool that shows its progress.
 var fill = tools.Tool{
 	ToolDefinition: schemas.ToolDefinition{Name: "fill"},
-	Execute: func(_ context.Context, _ tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 		for i := range 10 {
-			update(schemas.TextResult(fmt.Sprintf("%d of 10", i+1)))
+			call.Update(schemas.TextResult(fmt.Sprintf("%d of 10", i+1)))
 		}
 		return schemas.TextResult("full"), nil
 	},
@@ -42,14 +44,16 @@ func startTalker(t *testing.T) *system.System {
 	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 3, ChunkDelay: 5 * time.Millisecond}, scripted.Script{
 		Responses: []scripted.Response{
 			scripted.Calls("I have to think about this, it will take a moment.", calls),
-			scripted.Text("It is full now, and that took about as long as it takes to say so: \u00fcber sechzig Zeichen, \U0001F600 and one more."),
+			scripted.Text("It is full now, and that took about as long as it takes to say so: \u00fcber sechzig Zeichen, " +
+				"\U0001F600 and one more."),
 		},
 		Loop: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{fill}, UpdateInterval: 10 * time.Millisecond})
+	return system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{fill},
+		UpdateInterval: 10 * time.Millisecond})
 }
 
 // tap is one subscription to everything live of a session: messages as they arrive.
@@ -70,6 +74,9 @@ func tap(t *testing.T, c *bus.Conn, session string) <-chan *nats.Msg {
 // take reads the next message of a tap into what was seen, and returns the event if it is one.
 func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
 	t.Helper()
+	if len(v.pending) > 0 {
+		return v.next()
+	}
 	select {
 	case m := <-messages:
 		if strings.HasSuffix(m.Subject, ".update") {
@@ -80,16 +87,23 @@ func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
 			v.updates = append(v.updates, u)
 			return nil
 		}
-		e, err := schemas.DecodeEvent(m.Header, m.Data)
+		events, err := schemas.DecodeLog("s1", m.Header, m.Data, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.events = append(v.events, e)
-		return &e
+		v.pending = events
+		return v.next()
 	case <-time.After(system.Deadline):
 		t.Fatalf("nothing more came after %v", system.TypesOf(v.events))
 	}
 	return nil
+}
+
+// next takes the next event of the newest commit.
+func (v *seen) next() *schemas.Event {
+	e := v.pending[0]
+	v.pending, v.events = v.pending[1:], append(v.events, e)
+	return &e
 }
 
 // On one subscription no update comes before the event it belongs to, none of a message after its end, and the commands
@@ -194,7 +208,7 @@ func TestLateViewerMissesNothing(t *testing.T) {
 	viewer := system.Connect(t, s.URL, "late")
 	updates := make(chan schemas.Update)
 	system.Serve(t, func(ctx context.Context) error {
-		for u, err := range bus.WatchUpdates(ctx, viewer, "s1") {
+		for u, err := range live.Watch(ctx, viewer, "s1") {
 			if err != nil {
 				return err
 			}

@@ -29,10 +29,12 @@ func mcpServer(t *testing.T) string {
 	type sum struct {
 		Sum int `json:"sum"`
 	}
-	sdk.AddTool(server, &sdk.Tool{Name: "add", Description: "adds"}, func(ctx context.Context, r *sdk.CallToolRequest, in terms) (*sdk.CallToolResult, sum, error) {
-		err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Message: "carrying"})
-		return nil, sum{in.A + in.B}, err
-	})
+	sdk.AddTool(server, &sdk.Tool{Name: "add", Description: "adds"},
+		func(ctx context.Context, r *sdk.CallToolRequest, in terms) (*sdk.CallToolResult, sum, error) {
+			err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
+				Progress: 1, Message: "carrying"})
+			return nil, sum{in.A + in.B}, err
+		})
 	http := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
 	t.Cleanup(func() {
 		http.CloseClientConnections()
@@ -66,8 +68,10 @@ func bridged(t *testing.T, url string) []tools.Tool {
 
 // A model calls a tool of an MCP server, and the run's log has what came of it.
 func TestAModelCallsAToolOfAnMCPServer(t *testing.T) {
-	model := scripted.New(scripted.Calls("", schemas.ToolCall{ID: "t1", Name: "math_add", Arguments: json.RawMessage(`{"a":19,"b":23}`)}),
-		scripted.Calls("", schemas.ToolCall{ID: "t2", Name: "math_add", Arguments: json.RawMessage(`{"a":"many"}`)}), scripted.Text("42"))
+	model := scripted.New(scripted.Calls("", schemas.ToolCall{ID: "t1", Name: "math_add",
+		Arguments: json.RawMessage(`{"a":19,"b":23}`)}),
+		scripted.Calls("", schemas.ToolCall{ID: "t2", Name: "math_add", Arguments: json.RawMessage(`{"a":"many"}`)}),
+		scripted.Text("42"))
 	s := system.StartAlone(t, system.Options{Model: model, Tools: bridged(t, mcpServer(t))})
 	s.Run(t, "s1")
 	var log []schemas.Event

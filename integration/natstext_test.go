@@ -91,7 +91,7 @@ func (c *textClient) hpub(subject, reply, payload string, headers ...string) {
 	c.write("HPUB %s %s %d %d\r\n%s%s\r\n", subject, reply, len(head), len(head)+len(payload), head, payload)
 }
 
-// next returns the next message, and answers the server's signs of life meanwhile.
+// next returns the next message, and answers the server's heartbeats meanwhile.
 func (c *textClient) next() frame {
 	c.t.Helper()
 	for {

@@ -10,7 +10,8 @@ import (
 )
 
 // impureTime are the members of package time that ask the machine for something or start something.
-var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}
+var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker",
+	"Local"}
 
 // TestLoopAsksNothing reads the source of package loop: what it does has to follow from the events alone. So it starts
 // no goroutine, has no channel, and asks nobody for the time.

@@ -19,7 +19,7 @@ import (
 // big is a tool whose result is too big for a message of the log.
 var big = tools.Tool{
 	ToolDefinition: schemas.ToolDefinition{Name: "big"},
-	Execute: func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {
 		return schemas.TextResult(strings.Repeat("<\u00e9\u2028&> ", 40<<10)), nil
 	},
 }
@@ -27,8 +27,10 @@ var big = tools.Tool{
 // manyThings is a model of a conversation with everything that reaches a log by itself.
 func manyThings() *scripted.Model {
 	return scripted.New(
-		scripted.Calls("Looking.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{ "v" : "<\u00e9>" }`)}, schemas.ToolCall{Name: "big"}),
-		scripted.Calls("", schemas.ToolCall{Name: "nothing"}, schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":[1]}`)}),
+		scripted.Calls("Looking.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{ "v" : "<\u00e9>" }`)},
+			schemas.ToolCall{Name: "big"}),
+		scripted.Calls("", schemas.ToolCall{Name: "nothing"},
+			schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":[1]}`)}),
 		scripted.Text("Done."), scripted.Text("And again."), scripted.Text("Once more."),
 	)
 }
@@ -41,7 +43,7 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 	for i, text := range []string{"look", "look again"} {
 		s.Prompted(t, "s1", text, i+1)
 		s.EmptyInbox(t)
-		s.Send(t, "s1", schemas.CommandAbort, "") // refused: there is no run
+		s.Send(t, "s1", schemas.CommandAbort, "{}") // refused: there is no run
 		s.Send(t, "s1", schemas.CommandSetThinkingLevel, `{"thinkingLevel":"high"}`)
 		s.Send(t, "s1", schemas.CommandPrompt, `{"text":`)
 		s.EmptyInbox(t)
@@ -63,7 +65,8 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 func TestSnapshotAndTailAreTheLog(t *testing.T) {
 	server := system.StartServer(t, false)
 	t.Run("first runner", func(t *testing.T) {
-		s := system.Start(t, server.ClientURL(), system.Options{Model: manyThings(), Tools: []tools.Tool{big}, SnapshotEvery: 1})
+		s := system.Start(t, server.ClientURL(), system.Options{Model: manyThings(), Tools: []tools.Tool{big},
+			SnapshotEvery: 1})
 		s.Prompted(t, "s1", "look", 1)
 		s.EmptyInbox(t)
 	})

@@ -17,8 +17,9 @@ import (
 // searchTool tells at gate that a call has begun, and ends it when it is asked there again.
 func searchTool(version, workspace string, gate chan struct{}) tools.Tool {
 	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{Name: "search", Version: version, Workspace: workspace, Effect: schemas.EffectReadOnly},
-		Execute: func(ctx context.Context, _ tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		ToolDefinition: schemas.ToolDefinition{Name: "search", Version: version, Workspace: workspace,
+			Effect: schemas.EffectReadOnly},
+		Execute: func(ctx context.Context, _ tools.Call) (schemas.ToolResult, error) {
 			for range 2 { // begun, and let go
 				select {
 				case gate <- struct{}{}:
@@ -34,7 +35,7 @@ func searchTool(version, workspace string, gate chan struct{}) tools.Tool {
 // instantTool is a searchTool that waits for nobody.
 func instantTool(version, workspace string) tools.Tool {
 	tool := searchTool(version, workspace, nil)
-	tool.Execute = func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	tool.Execute = func(context.Context, tools.Call) (schemas.ToolResult, error) {
 		return schemas.TextResult("found"), nil
 	}
 	return tool
@@ -88,17 +89,19 @@ func TestCallsReachTheSessionsWorkspace(t *testing.T) {
 			}
 		}
 	}
-	want := []string{`echo in "" of ""`, `search in "" of ""`, `search in "b" of "b"`, `echo in "" of ""`, `search in "" of ""`}
+	want := []string{`echo in "" of ""`, `search in "" of ""`, `search in "b" of "b"`, `echo in "" of ""`,
+		`search in "" of ""`}
 	if d := cmp.Diff(want, told); d != "" {
 		t.Errorf("tools of the runs (-want +got):\n%s", d)
 	}
 }
 
-// TestARunKeepsTheVersionItBeganWith has a worker of another version come in the middle of a run: the run's later calls go
-// where the first one went, and the next run's to the new version.
+// TestARunKeepsTheVersionItBeganWith has a worker of another version come in the middle of a run: the run's later calls
+// go where the first one went, and the next run's to the new version.
 func TestARunKeepsTheVersionItBeganWith(t *testing.T) {
 	s := system.StartAlone(t, system.Options{Model: scripted.New(
-		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
+		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Calls("", schemas.ToolCall{Name: "search"}),
+		scripted.Text("done"),
 		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
 	)})
 	gate := make(chan struct{})

@@ -12,7 +12,8 @@ const MaxQueued = 1000
 
 // Texts of refusals that clients of pi know to the letter (behaviour A2.2, A2.3).
 const (
-	TextBusyPrompt   = "Agent is already processing a prompt. Use steer() or followUp() to queue messages, or wait for completion."
+	TextBusyPrompt = "Agent is already processing a prompt. " +
+		"Use steer() or followUp() to queue messages, or wait for completion."
 	TextBusyContinue = "Agent is already processing. Wait for completion before continuing."
 	TextNoMessages   = "No messages to continue from"
 	TextFromReply    = "Cannot continue from message role: assistant"
@@ -26,13 +27,13 @@ type Rules struct {
 }
 
 // Accept says what a command does: the events to append, in order, all with the command's id as causation id. None
-// means that the log knows the command already, or that it is the late answer of something settled: it changes nothing.
-// Tool results are not for Accept, see [State.Call]. raw is the command's payload as it came.
+// means that the log knows the command already, or that it is the late answer of something that has ended: it changes
+// nothing. Tool results are not for Accept, see [State.Call]. raw is the command's payload as it came.
 //
 // The outcome of an input (prompt, steer, follow_up, continue) comes later, when it enters the transcript or is
 // withdrawn; every other command has its outcome among the events.
 func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []schemas.EventData {
-	if s.Taken[c.ID] {
+	if s.Known[c.ID] {
 		return nil
 	}
 	a := acceptance{s: s, c: c, raw: raw}
@@ -80,7 +81,9 @@ type acceptance struct {
 func (a acceptance) kind() schemas.CommandKind { return a.c.Data.CommandKind() }
 
 func (a acceptance) accepted(q schemas.Queue, more ...schemas.EventData) []schemas.EventData {
-	d := &schemas.CommandAccepted{CommandID: a.c.ID, Kind: a.kind(), Queue: q, Source: a.c.Source, Data: a.raw}
+	d := &schemas.CommandAccepted{
+		CommandID: a.c.ID, Kind: a.kind(), Queue: q, Source: a.c.Source, Data: a.raw, Follows: follows(more),
+	}
 	if !a.c.Time.IsZero() {
 		d.Time = &a.c.Time
 	}
@@ -88,7 +91,7 @@ func (a acceptance) accepted(q schemas.Queue, more ...schemas.EventData) []schem
 }
 
 func (a acceptance) applied(before ...schemas.EventData) []schemas.EventData {
-	return append(a.accepted("", before...), &schemas.CommandApplied{CommandID: a.c.ID, Kind: a.kind()})
+	return a.accepted("", append(before, &schemas.CommandApplied{CommandID: a.c.ID, Kind: a.kind()})...)
 }
 
 func (a acceptance) rejected(code, reason string) []schemas.EventData {
@@ -123,13 +126,13 @@ func (a acceptance) prompt(busy schemas.WhenBusy) []schemas.EventData {
 	return a.accepted(queue)
 }
 
-// interrupt takes the place of the prompts that wait: the run under way is aborted and the newest prompt is next.
+// interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next.
 func (a acceptance) interrupt() []schemas.EventData {
-	events := a.accepted(schemas.QueueInterrupt)
+	var superseded []schemas.EventData
 	for _, in := range a.s.Prompts {
-		events = append(events, &schemas.CommandSuperseded{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
+		superseded = append(superseded, &schemas.CommandSuperseded{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
 	}
-	return events
+	return a.accepted(schemas.QueueInterrupt, superseded...)
 }
 
 func (a acceptance) queue(q schemas.Queue, rules Rules) []schemas.EventData {
@@ -194,7 +197,7 @@ func (a acceptance) cancel(id string) []schemas.EventData {
 			}
 		}
 	}
-	if a.s.Taken[id] {
+	if a.s.Known[id] {
 		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("input %q is not queued any more", id))
 	}
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("no input %q", id))

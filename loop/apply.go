@@ -8,8 +8,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Apply folds the next event into the state. It is total: the only error is an event of another session or with
-// another sequence than Seq+1, which changes nothing. An event that does not fit the state, which no driver of ours
+// Apply folds the next event into the state. It is total: the only error is an event of another session or with another
+// sequence than Seq+1, which changes nothing. An event that does not fit the state, which no driver of this module
 // writes, changes nothing but Seq.
 func (s *State) Apply(e schemas.Event) error {
 	if e.Seq != s.Seq+1 || s.Session != "" && e.Session != s.Session {
@@ -22,7 +22,7 @@ func (s *State) Apply(e schemas.Event) error {
 	case *schemas.CommandApplied:
 		s.commandApplied(d)
 	case *schemas.CommandRejected:
-		s.taken(d.CommandID)
+		s.know(d.CommandID)
 	case *schemas.CommandSuperseded:
 		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
@@ -33,7 +33,7 @@ func (s *State) Apply(e schemas.Event) error {
 		s.paid(d.EventType(), string(d.Call))
 		s.approvalResolved(d)
 	case *schemas.QueueUpdate:
-		s.takeInputs(d.Taken)
+		s.removeInputs(d.Taken)
 	case *schemas.TranscriptReplaced:
 		s.replaceTranscript(d)
 	case *schemas.SessionBranched:
@@ -50,24 +50,27 @@ func (s *State) Apply(e schemas.Event) error {
 	return nil
 }
 
-func (s *State) taken(id string) {
+func (s *State) know(id string) {
 	if id == "" {
 		return
 	}
-	if s.Taken == nil {
-		s.Taken = make(map[string]bool)
+	if s.Known == nil {
+		s.Known = make(map[string]bool)
 	}
-	s.Taken[id] = true
+	s.Known[id] = true
 }
 
 func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))
-	if err == nil {
-		s.owe(d, data)
+	switch {
+	case d.Follows != nil:
+		s.owe(d)
+	case err == nil:
+		s.oweFrozen(d, data)
 	}
-	s.taken(d.CommandID)
+	s.know(d.CommandID)
 	if err != nil {
-		return // a kind of a newer version: its outcome is in the log, its effect is not ours to know
+		return // a kind of a newer version: its outcome is in the log, its effect is not known here
 	}
 	if p, ok := data.(*schemas.Prompt); ok && p.Channel != "" {
 		s.Settings.Channel = p.Channel
@@ -125,11 +128,25 @@ func (s *State) enqueue(q schemas.Queue, in Input) {
 	}
 }
 
-// requestAbort keeps the first request: it is the reason the run ends for.
+// requestAbort records the first request only: it is the reason the run ends for.
 func (s *State) requestAbort(a *Abort) {
 	if s.Run != nil && s.Run.Abort == nil {
 		s.Run.Abort = a
 	}
+}
+
+// Clone returns settings that share nothing with these.
+func (t Settings) Clone() Settings {
+	t.Model, t.SystemPrompt, t.Workspace = own(t.Model), own(t.SystemPrompt), own(t.Workspace)
+	t.Fallbacks, t.Tools = slices.Clone(t.Fallbacks), slices.Clone(t.Tools)
+	return t
+}
+
+func own[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
 }
 
 func (t *Settings) apply(data schemas.CommandData) {
@@ -164,7 +181,7 @@ func orElse[T ~string](v, other T) T {
 }
 
 func (s *State) commandApplied(d *schemas.CommandApplied) {
-	s.taken(d.CommandID)
+	s.know(d.CommandID)
 	s.paid(d.EventType(), d.CommandID)
 	if r := s.Run; r != nil && len(r.Inject) > 0 && r.Inject[0].CommandID == d.CommandID {
 		r.Inject, r.Injected = r.Inject[1:], nil
@@ -172,7 +189,7 @@ func (s *State) commandApplied(d *schemas.CommandApplied) {
 }
 
 func (s *State) withdraw(id string) {
-	s.taken(id)
+	s.know(id)
 	gone := func(in Input) bool { return in.CommandID == id }
 	for _, q := range []*[]Input{&s.Prompts, &s.Steering, &s.FollowUp} {
 		if slices.ContainsFunc(*q, gone) {
@@ -181,8 +198,8 @@ func (s *State) withdraw(id string) {
 	}
 }
 
-// takeInputs moves inputs out of their queues into the run.
-func (s *State) takeInputs(ids []string) {
+// removeInputs moves inputs out of their queues into the run.
+func (s *State) removeInputs(ids []string) {
 	if s.Run == nil || len(ids) == 0 {
 		return
 	}
@@ -221,6 +238,6 @@ func (s *State) startRun(e schemas.Event, d *schemas.AgentStart) {
 	s.Runs++
 	s.Run = &Run{ID: e.RunID, Command: e.CorrelationID, TraceParent: e.TraceParent, StartedAt: e.Time,
 		SkipSteering: d.SkipSteering, Unready: d.ErrorMessage}
-	s.takeInputs(d.Inputs)
+	s.removeInputs(d.Inputs)
 	s.Run.Polled = false
 }

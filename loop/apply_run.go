@@ -42,7 +42,7 @@ func (s *State) applyToTurn(r *Run, e schemas.Event) {
 		s.messageEnd(r, d)
 	case *schemas.ToolExecutionStart:
 		if c := t.unstarted(d.ToolCallID); c != nil {
-			c.Key, c.StartSeq, c.StartedAt = schemas.NewCallKey(e.Seq), e.Seq, e.Time
+			c.Key, c.StartSeq, c.StartedAt, c.Nonce = schemas.NewCallKey(e.Seq), e.Seq, e.Time, d.Nonce
 		}
 	case *schemas.ApprovalRequested:
 		s.approvalRequested(e.Time, d)
@@ -75,7 +75,7 @@ func (s *State) messageStart(r *Run, d *schemas.MessageStart) {
 	}
 }
 
-// Announced returns the message that a message_start announces to this state, or nil: the next one of what was taken
+// Announced returns the message that a message_start announces to this state, or nil: the next one of what was polled
 // out of a queue, or the result of a call that has ended. A reply is not known before its message_end.
 func (s *State) Announced(d *schemas.MessageStart) schemas.Message {
 	r := s.Run
@@ -123,7 +123,8 @@ func unixMilli(t time.Time) int64 {
 
 func (s *State) messageEnd(r *Run, d *schemas.MessageEnd) {
 	t := r.Turn
-	if reply, ok := d.Message.Message.(*schemas.AssistantMessage); ok && t.Streaming == d.MessageID && (t.Reply == nil || d.Failure) {
+	reply, ok := d.Message.Message.(*schemas.AssistantMessage)
+	if ok && t.Streaming == d.MessageID && (t.Reply == nil || d.Failure) {
 		t.Streaming = ""
 		if !d.Interrupted {
 			s.reply(r, d, reply)

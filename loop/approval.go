@@ -7,11 +7,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TextDenied is the result of a call that somebody denied without a reason.
-const TextDenied = "The call was denied"
+// textDenied is the result of a call that somebody denied without a reason.
+const textDenied = "The call was denied"
 
-// ByTime is who denies a call that nobody has answered in time.
-const ByTime = "time"
+// byTime is who denies a call that nobody has answered in time.
+const byTime = "time"
 
 // Approval is what a call knows of the agreement that it needs.
 type Approval struct {
@@ -41,7 +41,7 @@ func (c *Call) Denied() string {
 	if reason := c.Approval.Answer.Reason; reason != "" {
 		return reason
 	}
-	return TextDenied
+	return textDenied
 }
 
 func (s *State) approvalRequested(at time.Time, d *schemas.ApprovalRequested) {
@@ -69,30 +69,29 @@ func (s *State) awaiting() (calls []*Call) {
 	return calls
 }
 
-// answer is what an approve or deny does: it answers the call it names, or the only one that waits.
+// answer is what an approve or deny does: it answers the call that it names.
 func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer) []schemas.EventData {
-	waiting := a.s.awaiting()
-	if d.Call == "" && len(waiting) > 1 {
-		return a.rejected(schemas.RejectState, fmt.Sprintf("%d calls wait for approval: name one", len(waiting)))
+	by := d.By
+	if by == "" {
+		by = a.c.Source
 	}
-	for _, c := range waiting {
-		if d.Call == "" || d.Call == c.Key {
-			by := d.By
-			if by == "" {
-				by = a.c.Source
-			}
+	switch {
+	case d.Call == "":
+		return a.rejected(schemas.RejectInvalid, "name the call, as approval_requested does")
+	case by == byTime:
+		return a.rejected(schemas.RejectInvalid, fmt.Sprintf("by %q is reserved: it is who denies what nobody answers", by))
+	}
+	for _, c := range a.s.awaiting() {
+		if d.Call == c.Key {
 			return a.applied(&schemas.ApprovalResolved{
 				Call: c.Key, ToolCallID: c.ToolCall.ID, Approved: approved, By: by, Reason: d.Reason,
 			})
 		}
 	}
-	if c := a.s.Call(d.Call); d.Call != "" && c != nil && c.Approval != nil {
+	if c := a.s.Call(d.Call); c != nil && c.Approval != nil {
 		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("call %s has been answered already", d.Call))
 	}
-	if d.Call != "" {
-		return a.rejected(schemas.RejectNotFound, fmt.Sprintf("call %s does not wait for approval", d.Call))
-	}
-	return a.rejected(schemas.RejectNotFound, "no call waits for approval")
+	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("call %s does not wait for approval", d.Call))
 }
 
 // expired is what the timer of an approval does.
@@ -103,6 +102,6 @@ func (a acceptance) expired(d *schemas.Timer) []schemas.EventData {
 	}
 	waited := time.Duration(c.Approval.TimeoutMs) * time.Millisecond
 	return a.applied(&schemas.ApprovalResolved{
-		Call: c.Key, ToolCallID: c.ToolCall.ID, By: ByTime, Reason: fmt.Sprintf("Nobody approved the call within %s", waited),
+		Call: c.Key, ToolCallID: c.ToolCall.ID, By: byTime, Reason: fmt.Sprintf("Nobody approved the call within %s", waited),
 	})
 }

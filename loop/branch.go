@@ -17,8 +17,8 @@ func (s *State) begun() bool {
 	return s.Runs > 0 || s.Run != nil || len(s.Messages) > 0 || len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
 }
 
-// branch is what a branch command does once [SessionBranched] is in the log: that event comes first, so that a process that
-// dies between the two leaves nothing half-done.
+// branch is what a branch command does once [SessionBranched] is in the log: that event comes first, so that a process
+// that dies between the two leaves nothing half-done.
 func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	switch {
 	case a.s.Origin != nil && a.s.Origin.Session == d.Session && (d.Seq == 0 || a.s.Origin.Seq == d.Seq):
@@ -34,8 +34,8 @@ func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 // Branchable reports whether a branch command still needs [Branched]: the session has not begun.
 func (s *State) Branchable() bool { return s.Origin == nil && !s.begun() }
 
-// Branched is the event that makes another session a copy of this one. A reply at the end that has calls without results
-// is left out with them, so that the copy can be prompted.
+// Branched is the event that makes another session a copy of this one. A reply at the end that has calls without
+// results is left out with them, so that the copy can be prompted.
 func (s *State) Branched() *schemas.SessionBranched {
 	messages := s.Transcript()
 	open := make(map[string]bool)
@@ -94,7 +94,10 @@ func (t Settings) commands() (list []schemas.Setting) {
 	if t.ToolsSet {
 		add(&schemas.SetTools{Tools: t.Tools})
 	}
-	if modes := (schemas.SetModes{SteeringMode: t.SteeringMode, FollowUpMode: t.FollowUpMode, ToolExecution: t.ToolExecution}); modes != (schemas.SetModes{}) {
+	modes := schemas.SetModes{
+		SteeringMode: t.SteeringMode, FollowUpMode: t.FollowUpMode, ToolExecution: t.ToolExecution,
+	}
+	if modes != (schemas.SetModes{}) {
 		add(&modes)
 	}
 	if t.Workspace != nil {

@@ -10,7 +10,7 @@
 //     the log; apply it.
 //  3. [Emit]: append that one event. [StartRun]: resolve the run's configuration and append agent_start. [CallModel]:
 //     call the model and append message_start and message_end of its reply; the call need not wait for the log.
-//     [RunTools]: take up the calls named, see there. [Rest]: nothing to do until a command or a result arrives.
+//     [RunTools]: begin the calls named, see there. [Rest]: nothing to do until a command or a result arrives.
 //  4. Decide and append in one critical section: between Next and the append of what it chose no other event may come.
 //  5. Never dispatch a tool call before its tool_execution_start and all before it are stored; never acknowledge a
 //     command before what it did is stored; never publish an update before the event it belongs to is stored.

@@ -7,7 +7,7 @@ import (
 )
 
 // Unscreened returns the inputs that wait in a queue and that the hook input has not been asked about, in the order in
-// which they would be taken: steering, follow-ups, prompts.
+// which they would be polled: steering, follow-ups, prompts.
 func (s *State) Unscreened() (inputs []Input) {
 	for _, q := range [][]Input{s.Steering, s.FollowUp, s.Prompts} {
 		for _, in := range q {

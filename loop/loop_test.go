@@ -27,7 +27,9 @@ func (d dice) message() schemas.Message {
 	case 2:
 		return &schemas.CustomMessage{Role: "note", Raw: json.RawMessage(`{"role":"note","text":"x"}`)}
 	}
-	stops := []schemas.StopReason{schemas.StopStop, schemas.StopToolUse, schemas.StopLength, schemas.StopError, schemas.StopAborted}
+	stops := []schemas.StopReason{
+		schemas.StopStop, schemas.StopToolUse, schemas.StopLength, schemas.StopError, schemas.StopAborted,
+	}
 	m := &schemas.AssistantMessage{StopReason: stops[d.IntN(len(stops))]}
 	for range d.IntN(3) {
 		m.Content = append(m.Content, schemas.ToolCall{ID: d.id("t"), Name: "echo", Arguments: json.RawMessage(`{}`)})
@@ -48,8 +50,25 @@ func (d dice) command() schemas.CommandData {
 	return all[d.IntN(len(all))]
 }
 
+func (d dice) follows() []schemas.Follow {
+	list := []schemas.Follow{}
+	for range d.IntN(3) {
+		all := []schemas.Follow{
+			{Type: schemas.EventCommandApplied}, {Type: schemas.EventCommandApplied, CommandID: d.id("c")},
+			{Type: schemas.EventCommandSuperseded, CommandID: d.id("c"), Kind: schemas.CommandPrompt},
+			{Type: schemas.EventCommandWithdrawn, CommandID: d.id("c"), Kind: schemas.CommandSteer},
+			{Type: schemas.EventApprovalResolved}, {Type: "future"},
+			{Type: schemas.EventApprovalResolved, Resolved: &schemas.ApprovalResolved{Call: schemas.NewCallKey(d.Uint64N(30))}},
+		}
+		list = append(list, all[d.IntN(len(all))])
+	}
+	return list
+}
+
 func (d dice) event() schemas.EventData {
-	queues := []schemas.Queue{schemas.QueuePrompts, schemas.QueueSteering, schemas.QueueFollowUp, schemas.QueueInterrupt, ""}
+	queues := []schemas.Queue{
+		schemas.QueuePrompts, schemas.QueueSteering, schemas.QueueFollowUp, schemas.QueueInterrupt, "",
+	}
 	roles := []schemas.Role{schemas.RoleUser, schemas.RoleAssistant, schemas.RoleToolResult, "note"}
 	c := d.command()
 	raw, err := schemas.Marshal(c)
@@ -58,18 +77,30 @@ func (d dice) event() schemas.EventData {
 	}
 	key := schemas.NewCallKey(d.Uint64N(30))
 	all := []schemas.EventData{
-		&schemas.AgentStart{Config: &schemas.RunConfig{Tools: []schemas.ToolDefinition{{Name: "echo"}}}, Inputs: []string{d.id("c"), d.id("c")}},
+		&schemas.AgentStart{
+			Config: &schemas.RunConfig{Tools: []schemas.ToolDefinition{{Name: "echo"}}}, Inputs: []string{d.id("c"), d.id("c")},
+		},
 		&schemas.AgentEnd{TerminationReason: schemas.EndError}, &schemas.TurnStart{}, &schemas.TurnEnd{MessageID: d.id("m")},
 		&schemas.MessageStart{MessageID: d.id("m"), Role: roles[d.IntN(4)], ToolCallID: d.id("t")},
-		&schemas.MessageEnd{MessageID: d.id("m"), Message: schemas.AnyMessage{Message: d.message()}, Interrupted: d.IntN(4) == 0, Failure: d.IntN(4) == 0},
+		&schemas.MessageEnd{
+			MessageID: d.id("m"), Message: schemas.AnyMessage{Message: d.message()},
+			Interrupted: d.IntN(4) == 0, Failure: d.IntN(4) == 0,
+		},
 		&schemas.ToolExecutionStart{ToolCallID: d.id("t"), ToolName: "echo"},
-		&schemas.ToolExecutionEnd{ToolCallID: d.id("t"), ToolName: "echo", Call: key, Result: schemas.ToolResult{Terminate: d.IntN(2) == 0}},
+		&schemas.ToolExecutionEnd{
+			ToolCallID: d.id("t"), ToolName: "echo", Call: key, Result: schemas.ToolResult{Terminate: d.IntN(2) == 0},
+		},
 		&schemas.CommandAccepted{CommandID: d.id("c"), Kind: c.CommandKind(), Queue: queues[d.IntN(5)], Data: raw},
-		&schemas.CommandAccepted{CommandID: d.id("c"), Kind: "future", Data: json.RawMessage(`[`)},
+		&schemas.CommandAccepted{
+			CommandID: d.id("c"), Kind: c.CommandKind(), Queue: queues[d.IntN(5)], Data: raw, Follows: d.follows(),
+		},
+		&schemas.CommandAccepted{CommandID: d.id("c"), Kind: "future", Data: json.RawMessage(`[`), Follows: d.follows()},
 		&schemas.CommandApplied{CommandID: d.id("c")}, &schemas.CommandRejected{CommandID: d.id("c")},
 		&schemas.CommandSuperseded{CommandID: d.id("c")}, &schemas.CommandWithdrawn{CommandID: d.id("c")},
-		&schemas.QueueUpdate{Taken: []string{d.id("c")}}, &schemas.RunResumed{}, &schemas.HookDecision{Call: key, Block: true},
-		&schemas.TranscriptReplaced{Messages: schemas.Messages{d.message()}, ClearQueues: d.IntN(2) == 0}, &schemas.ErrorEvent{},
+		&schemas.QueueUpdate{Taken: []string{d.id("c")}}, &schemas.RunResumed{},
+		&schemas.HookDecision{Call: key, Block: true},
+		&schemas.TranscriptReplaced{Messages: schemas.Messages{d.message()}, ClearQueues: d.IntN(2) == 0},
+		&schemas.ErrorEvent{},
 	}
 	return all[d.IntN(len(all))]
 }
@@ -116,6 +147,7 @@ func apply(t *testing.T, s *loop.State, data schemas.EventData, cause string) sc
 // TestFoldIsTotalAndTheSameFromEverySnapshot plays random events: nothing panics, and folding a prefix, saving it as a
 // snapshot, loading that and folding the rest is folding the whole.
 func TestFoldIsTotalAndTheSameFromEverySnapshot(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(300) {
 		d := dice{rand.New(rand.NewPCG(seed, 1))}
 		whole := &loop.State{Session: "s1"}
@@ -124,8 +156,8 @@ func TestFoldIsTotalAndTheSameFromEverySnapshot(t *testing.T) {
 			data, cause := d.next(whole)
 			events = append(events, apply(t, whole, data, cause))
 			loop.Accept(whole, schemas.Command{ID: d.id("c"), Data: d.command()}, nil, loop.Rules{})
-			loop.Stop(whole)
-			loop.AtFollowUpPoll(whole)
+			whole.Stop()
+			whole.AtFollowUpPoll()
 			whole.PendingToolCalls()
 		}
 		want := marshal(t, whole)
@@ -159,6 +191,7 @@ func marshal(t *testing.T, s *loop.State) []byte {
 }
 
 func TestNextChangesNothing(t *testing.T) {
+	t.Parallel()
 	d := dice{rand.New(rand.NewPCG(7, 7))}
 	s := &loop.State{Session: "s1"}
 	for range 500 {
@@ -174,6 +207,7 @@ func TestNextChangesNothing(t *testing.T) {
 }
 
 func TestApplyRefusesWhatIsNotNext(t *testing.T) {
+	t.Parallel()
 	s := &loop.State{Session: "s1"}
 	for _, e := range []schemas.Event{
 		{Session: "s1", Seq: 2, Data: &schemas.TurnStart{}}, {Session: "s2", Seq: 1, Data: &schemas.TurnStart{}},
@@ -207,6 +241,7 @@ func FuzzFold(f *testing.F) {
 }
 
 func TestTheFirstResultIsTheResult(t *testing.T) {
+	t.Parallel()
 	s := &loop.State{Session: "s1"}
 	reply := &schemas.AssistantMessage{
 		Content: schemas.Contents{schemas.ToolCall{ID: "t1", Name: "echo"}}, StopReason: schemas.StopToolUse,

@@ -20,16 +20,16 @@ type StartRun struct {
 	SkipSteering bool
 }
 
-// CallModel: stream a reply to [State.Transcript]. Aborted says that the run is to end: no model is called, the reply is
-// an aborted one. Refused says why no model may be called: the reply is a failed one that ends the run for that reason. Unready
-// says why none can be called: the run fails with that.
+// CallModel: stream a reply to [State.Transcript]. Aborted says that the run is to end: no model is called, the reply
+// is an aborted one. Refused says why no model may be called: the reply is a failed one that ends the run for that
+// reason. Unready says why none can be called: the run fails with that.
 type CallModel struct {
 	Aborted bool
 	Refused schemas.TerminationReason
 	Unready string
 }
 
-// RunTools: take up these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
+// RunTools: begin these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
 // begun), prepare it, and append tool_execution_end at once if it cannot be executed. Only then dispatch the others,
 // together. Their results arrive as commands or from the executor, in any order. What [Refusal] gives a text for is
 // never executed. Aborted says that the run is to end: what is out is to be cancelled.
@@ -81,10 +81,10 @@ func nextIdle(s *State) Step {
 	}
 	// Continue from the tail of a reply serves what is queued, as a prompt does (behaviour A2.4). Accept has made sure
 	// that there is something to continue from; what was queued then may have been withdrawn since.
-	if steering := take(s.Steering, s.Settings.SteeringMode); endsWithReply(s) && len(steering) > 0 {
+	if steering := polled(s.Steering, s.Settings.SteeringMode); endsWithReply(s) && len(steering) > 0 {
 		return StartRun{Inputs: append([]Input{in}, steering...), SkipSteering: true}
 	} else if endsWithReply(s) {
-		return StartRun{Inputs: append([]Input{in}, take(s.FollowUp, s.Settings.FollowUpMode)...)}
+		return StartRun{Inputs: append([]Input{in}, polled(s.FollowUp, s.Settings.FollowUpMode)...)}
 	}
 	return StartRun{Inputs: []Input{in}}
 }
@@ -94,8 +94,8 @@ func endsWithReply(s *State) bool {
 	return n > 0 && s.Messages[n-1].Message.MessageRole() == schemas.RoleAssistant
 }
 
-// take returns what one poll of a queue takes (behaviour A5.1).
-func take(queue []Input, mode schemas.QueueMode) []Input {
+// polled returns what one poll of a queue brings (behaviour A5.1).
+func polled(queue []Input, mode schemas.QueueMode) []Input {
 	if len(queue) > 1 && mode != schemas.QueueAll {
 		return queue[:1]
 	}
@@ -129,11 +129,11 @@ func nextBetweenTurns(s *State, r *Run) Step {
 	case len(r.Inject) > 0:
 		return turnStart
 	case len(s.Steering) > 0:
-		return poll(s, take(s.Steering, s.Settings.SteeringMode))
+		return poll(s, polled(s.Steering, s.Settings.SteeringMode))
 	case last.Continue:
 		return turnStart
 	case len(s.FollowUp) > 0:
-		return poll(s, take(s.FollowUp, s.Settings.FollowUpMode))
+		return poll(s, polled(s.FollowUp, s.Settings.FollowUpMode))
 	case last.Terminated:
 		return end(r, last, schemas.EndTerminate)
 	}
@@ -141,7 +141,7 @@ func nextBetweenTurns(s *State, r *Run) Step {
 }
 
 // ended reports whether the run is over whatever is queued: queued inputs stay where they are (behaviour A1.5). What
-// has been taken out of a queue is carried out first.
+// has left a queue is carried out first.
 func ended(s *State, r *Run, last *Outcome) (schemas.TerminationReason, bool) {
 	switch {
 	case last.Failed && last.Reason != "":
@@ -182,8 +182,8 @@ func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
 
 // Stop is the event that ends the run after a finished turn because a hook asked for it, before any queue is polled
 // (behaviour A1.10). It returns nil where no turn has just been finished.
-func Stop(s *State) schemas.EventData {
-	if !AtSteeringPoll(s) || s.Run.Turn != nil {
+func (s *State) Stop() schemas.EventData {
+	if !s.AtSteeringPoll() || s.Run.Turn != nil {
 		return nil
 	}
 	return end(s.Run, s.Run.Last, schemas.EndStopRequested).(Emit).Data
@@ -191,7 +191,7 @@ func Stop(s *State) schemas.EventData {
 
 // AtSteeringPoll reports whether the next step depends on the steering queue: once before a run's first reply, and
 // after every turn that did not end the run (behaviour A1.2).
-func AtSteeringPoll(s *State) bool {
+func (s *State) AtSteeringPoll() bool {
 	r := s.Run
 	if r == nil || r.Open != nil || len(r.Inject) > 0 {
 		return false
@@ -210,23 +210,23 @@ func AtSteeringPoll(s *State) bool {
 }
 
 // AtFollowUpPoll reports whether the next step depends on the follow-up queue: the run would end.
-func AtFollowUpPoll(s *State) bool {
-	return AtSteeringPoll(s) && s.Run.Turn == nil && len(s.Steering) == 0 && !s.Run.Last.Continue
+func (s *State) AtFollowUpPoll() bool {
+	return s.AtSteeringPoll() && s.Run.Turn == nil && len(s.Steering) == 0 && !s.Run.Last.Continue
 }
 
-// poll is the event that takes inputs out of their queue.
-func poll(s *State, taken []Input) Step {
+// poll is the event that moves inputs out of their queue.
+func poll(s *State, inputs []Input) Step {
 	return Emit{Data: &schemas.QueueUpdate{
-		Steering: idsBut(s.Steering, taken), FollowUp: idsBut(s.FollowUp, taken), Prompts: idsBut(s.Prompts, nil),
-		Taken: idsBut(taken, nil),
+		Steering: idsBut(s.Steering, inputs), FollowUp: idsBut(s.FollowUp, inputs), Prompts: idsBut(s.Prompts, nil),
+		Taken: idsBut(inputs, nil),
 	}}
 }
 
-func idsBut(queue, taken []Input) []string {
+func idsBut(queue, but []Input) []string {
 	out := []string{}
 next:
 	for _, in := range queue {
-		for _, t := range taken {
+		for _, t := range but {
 			if t.CommandID == in.CommandID {
 				continue next
 			}
@@ -236,7 +236,7 @@ next:
 	return out
 }
 
-// nextInjection brings the messages of what was taken into the transcript, one after the other.
+// nextInjection brings the messages of the polled inputs into the transcript, one after the other.
 func nextInjection(s *State, r *Run) Step {
 	in := r.Inject[0]
 	if n := len(r.Injected); n < len(in.Messages) {
@@ -256,8 +256,8 @@ func nextReply(s *State, r *Run) Step {
 	if r.Unready != "" {
 		return CallModel{Unready: r.Unready}
 	}
-	if AtSteeringPoll(s) && len(s.Steering) > 0 {
-		return poll(s, take(s.Steering, s.Settings.SteeringMode))
+	if s.AtSteeringPoll() && len(s.Steering) > 0 {
+		return poll(s, polled(s.Steering, s.Settings.SteeringMode))
 	}
 	if overBudget(s, r) {
 		return CallModel{Refused: schemas.EndBudget}

@@ -7,7 +7,8 @@ import (
 )
 
 // Owed is an event that has to follow the command_accepted of a command. All events of a command are appended together,
-// but a process may die between two of them, and the command is taken by then: so whoever goes on appends the rest.
+// but a process may die between two of them, and the log knows the command by then: so the next process appends the
+// rest.
 type Owed struct {
 	By   string              `json:"by"` // id of the command
 	Type schemas.EventType   `json:"type"`
@@ -17,31 +18,55 @@ type Owed struct {
 	Resolved *schemas.ApprovalResolved `json:"resolved,omitempty"` // where it is one; ID is its call
 }
 
-// owing is what is owed and one more event.
-func (s *State) owing(o Owed) []Owed { return append(slices.Clone(s.Owed), o) }
+// owing is what is owed and some more events.
+func (s *State) owing(more ...Owed) []Owed { return slices.Concat(s.Owed, more) }
 
-// owe notes what has to follow the command_accepted that is about to be applied: the same that [Accept] decided on.
-func (s *State) owe(d *schemas.CommandAccepted, data schemas.CommandData) {
-	events := Accept(s, schemas.Command{ID: d.CommandID, Session: s.Session, Source: d.Source, Data: data}, nil, Rules{})
-	if len(events) < 2 {
-		return
-	}
-	owed := slices.Clone(s.Owed)
-	for _, e := range events[1:] {
-		o := Owed{By: d.CommandID, Type: e.EventType()}
-		switch e := e.(type) {
-		case *schemas.CommandApplied:
-			o.ID, o.Kind = e.CommandID, e.Kind
-		case *schemas.CommandSuperseded:
-			o.ID, o.Kind = e.CommandID, e.Kind
-		case *schemas.CommandWithdrawn:
-			o.ID, o.Kind = e.CommandID, e.Kind
-		case *schemas.ApprovalResolved:
-			o.ID, o.Resolved = string(e.Call), e
+// owe notes what the command_accepted that is being applied says has to follow it. The fold decides nothing: what a
+// later version of [Accept] would do with the command makes no difference to a log that has the command already.
+func (s *State) owe(d *schemas.CommandAccepted) {
+	var more []Owed
+	for _, f := range d.Follows {
+		if o, ok := owed(d, f); ok {
+			more = append(more, o)
 		}
-		owed = append(owed, o)
 	}
-	s.Owed = owed
+	if more != nil {
+		s.Owed = s.owing(more...)
+	}
+}
+
+// owed is what a follow of the command comes to; ok is false where it is an event that this version cannot append.
+func owed(d *schemas.CommandAccepted, f schemas.Follow) (o Owed, ok bool) {
+	o = Owed{By: d.CommandID, Type: f.Type, ID: orElse(f.CommandID, d.CommandID), Kind: orElse(f.Kind, d.Kind)}
+	switch f.Type {
+	case schemas.EventCommandApplied, schemas.EventCommandSuperseded, schemas.EventCommandWithdrawn:
+		return o, true
+	case schemas.EventApprovalResolved:
+		if f.Resolved != nil {
+			o.ID, o.Kind, o.Resolved = string(f.Resolved.Call), "", f.Resolved
+			return o, true
+		}
+	}
+	return o, false
+}
+
+// follows says, in the command_accepted that comes before them, what the events are.
+func follows(events []schemas.EventData) []schemas.Follow {
+	list := make([]schemas.Follow, 0, len(events)) // never nil: that would be a log of before
+	for _, e := range events {
+		f := schemas.Follow{Type: e.EventType()}
+		switch e := e.(type) {
+		case *schemas.CommandApplied: // always of the command itself
+		case *schemas.CommandSuperseded:
+			f.CommandID, f.Kind = e.CommandID, e.Kind
+		case *schemas.CommandWithdrawn:
+			f.CommandID, f.Kind = e.CommandID, e.Kind
+		case *schemas.ApprovalResolved:
+			f.Resolved = e
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 // paid notes that an event about a command is there.

@@ -9,9 +9,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestACommandThatWasTornIsCompleted stops after every event of commands that take several, and wants the rest of them to
-// be what Next chooses: the command is taken, and nobody will accept it again.
+// TestACommandThatWasTornIsCompleted stops after every event of commands that take several, and wants the rest of them
+// to be what Next chooses: the command is taken, and nobody will accept it again.
 func TestACommandThatWasTornIsCompleted(t *testing.T) {
+	t.Parallel()
 	for name, data := range map[string]schemas.CommandData{
 		"a setting":               &schemas.SetThinkingLevel{ThinkingLevel: schemas.ThinkingHigh},
 		"clear_queue":             &schemas.ClearQueue{},

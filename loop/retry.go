@@ -14,8 +14,8 @@ type Retry struct {
 
 func (Retry) step() {}
 
-// TextRetryCancelled is the final error of a retry that an abort cut short (behaviour A8.4).
-const TextRetryCancelled = "Retry cancelled"
+// textRetryCancelled is the final error of a retry that an abort cut short (behaviour A8.4).
+const textRetryCancelled = "Retry cancelled"
 
 // Retrying is what a run knows of its attempts to get a good reply.
 type Retrying struct {
@@ -33,7 +33,7 @@ func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
 	policy, final := s.Config.Retry, last.Error
 	switch {
 	case last.Aborted || r.Abort != nil:
-		final = TextRetryCancelled
+		final = textRetryCancelled
 	case last.Reason == schemas.EndBudget || overTurns(s, r):
 	case r.Retrying != nil && r.Retrying.Waiting:
 		return Retry{NotBefore: r.Retrying.NotBefore, Then: &schemas.TurnStart{TurnIndex: r.Turns}}
@@ -55,7 +55,7 @@ func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
 }
 
 // Attempt returns the number of the retry that the next model call is, 0 where it is none.
-func Attempt(s *State) int {
+func (s *State) Attempt() int {
 	if s.Run == nil {
 		return 0
 	}
@@ -69,7 +69,7 @@ func (r *Run) attempts() int {
 	return r.Retrying.Attempt
 }
 
-// retryStart takes the failed reply out of the transcript; the run's usage keeps it.
+// retryStart removes the failed reply from the transcript; the run's usage still counts it.
 func (s *State) retryStart(r *Run, e time.Time, d *schemas.AutoRetryStart) {
 	s.forget(r, d.MessageID)
 	r.Retrying = &Retrying{
@@ -95,7 +95,7 @@ func (s *State) fallBack(r *Run, d *schemas.ModelFallback) {
 	r.Last = &Outcome{Continue: true}
 }
 
-// forget takes a message out of the transcript.
+// forget removes a message from the transcript.
 func (s *State) forget(r *Run, id string) {
 	s.Messages = without(s.Messages, id)
 	r.Context = without(r.Context, id)

@@ -28,7 +28,7 @@ type State struct {
 	LastEnd      *schemas.AgentEnd `json:"lastEnd,omitempty"`
 	ErrorMessage string            `json:"errorMessage,omitempty"`
 	Usage        schemas.Usage     `json:"usage,omitzero"`
-	Taken        map[string]bool   `json:"taken,omitempty"` // ids of the commands the log knows
+	Known        map[string]bool   `json:"taken,omitempty"` // ids of the commands that are in the log
 	Owed         []Owed            `json:"owed,omitempty"`  // by commands that were accepted, in order
 	Origin       *Origin           `json:"origin,omitempty"`
 }
@@ -55,7 +55,8 @@ type Entry struct {
 	Message schemas.AnyMessage `json:"message"`
 }
 
-// Input is what a prompt, steer, follow_up or continue brings, waiting or being taken in. A continue has no messages.
+// Input is what a prompt, steer, follow_up or continue brings, waiting or entering the transcript. A continue has no
+// messages.
 type Input struct {
 	CommandID string              `json:"commandId"`
 	Kind      schemas.CommandKind `json:"kind"`
@@ -75,8 +76,8 @@ type Run struct {
 	StartedAt    time.Time     `json:"startedAt"`
 	SkipSteering bool          `json:"skipSteering,omitempty"`
 	Unready      string        `json:"unready,omitempty"`  // why no model can be called
-	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll has taken something
-	Inject       []Input       `json:"inject,omitempty"`   // taken from a queue, not yet in the transcript
+	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll has brought something
+	Inject       []Input       `json:"inject,omitempty"`   // polled from a queue, not yet in the transcript
 	Injected     []string      `json:"injected,omitempty"` // ids of the messages of Inject[0] that are
 	Open         *Entry        `json:"open,omitempty"`     // announced by message_start; not a reply
 	Turn         *Turn         `json:"turn,omitempty"`
@@ -87,7 +88,7 @@ type Run struct {
 	Failure      string        `json:"failure,omitempty"`
 	Usage        schemas.Usage `json:"usage,omitzero"`
 	Retrying     *Retrying     `json:"retrying,omitempty"`
-	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been taken
+	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been used
 	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
 
@@ -110,6 +111,7 @@ type Call struct {
 	ToolCall  schemas.ToolCall          `json:"toolCall"`
 	Key       schemas.CallKey           `json:"key,omitempty"` // set by tool_execution_start
 	StartSeq  uint64                    `json:"startSeq,omitempty"`
+	Nonce     string                    `json:"nonce,omitempty"` // of its tool_execution_start
 	StartedAt time.Time                 `json:"startedAt,omitzero"`
 	Decision  *schemas.HookDecision     `json:"decision,omitempty"`
 	Approval  *Approval                 `json:"approval,omitempty"`
@@ -160,6 +162,17 @@ func (s *State) Message(id string) schemas.Message {
 		}
 	}
 	return find(s.Messages, id)
+}
+
+// MessagesByID returns the messages with these ids, in their order; ids that the transcript does not know are left out.
+func (s *State) MessagesByID(ids []string) schemas.Messages {
+	messages := make(schemas.Messages, 0, len(ids))
+	for _, id := range ids {
+		if m := s.Message(id); m != nil {
+			messages = append(messages, m)
+		}
+	}
+	return messages
 }
 
 func find(entries []Entry, id string) schemas.Message {

@@ -9,7 +9,7 @@ import (
 // nextToolStep is what a reply with tool calls needs next; without any, its turn ends.
 func nextToolStep(s *State, r *Run) Step {
 	calls := r.Turn.Calls
-	if Sequential(s) {
+	if s.Sequential() {
 		for i, c := range calls {
 			switch {
 			case c.MessageID != "":
@@ -40,42 +40,43 @@ func nextToolStep(s *State, r *Run) Step {
 
 // Sequential reports whether the calls of the turn under way must not overlap: the run says so, or one of the tools
 // called does (behaviour A4.6).
-func Sequential(s *State) bool {
+func (s *State) Sequential() bool {
 	if s.Config.ToolExecution == schemas.ExecuteSequential {
 		return true
 	}
 	for _, c := range s.Run.Turn.Calls {
-		if d := Definition(s, c.ToolCall.Name); d != nil && d.ExecutionMode == schemas.ExecuteSequential {
+		if d := s.Definition(c.ToolCall.Name); d != nil && d.ExecutionMode == schemas.ExecuteSequential {
 			return true
 		}
 	}
 	return false
 }
 
-// Held reports, by the index of the call, which calls of the turn under way have to wait before they are handed over, so that
-// no more than window calls of one tool are with its workers at once; a window of zero or less holds none. It holds the last
-// of them, so that a call which is not held is not held later either, unless one before it had to wait for approval.
-func Held(s *State, window int) []bool {
+// BeyondWindow reports, by the index of the call, which calls of the turn under way have to wait before they are
+// dispatched: no more than window calls of one tool are in flight at once, and a window of zero or less is no limit.
+// The last calls of a tool wait, so that a call which may be dispatched now may be later too, unless one before it had
+// to wait for approval.
+func (s *State) BeyondWindow(window int) []bool {
 	if s.Run == nil || s.Run.Turn == nil {
 		return nil
 	}
-	held, out := make([]bool, len(s.Run.Turn.Calls)), map[string]int{}
+	beyond, inFlight := make([]bool, len(s.Run.Turn.Calls)), map[string]int{}
 	if window <= 0 {
-		return held
+		return beyond
 	}
 	for i := range s.Run.Turn.Calls {
 		c := &s.Run.Turn.Calls[i]
 		if c.End != nil || c.AwaitsApproval() {
 			continue
 		}
-		out[c.ToolCall.Name]++
-		held[i] = out[c.ToolCall.Name] > window
+		inFlight[c.ToolCall.Name]++
+		beyond[i] = inFlight[c.ToolCall.Name] > window
 	}
-	return held
+	return beyond
 }
 
 // Definition returns the definition that the run started with of a tool, or nil.
-func Definition(s *State, name string) *schemas.ToolDefinition {
+func (s *State) Definition(name string) *schemas.ToolDefinition {
 	for i := range s.Config.Tools {
 		if s.Config.Tools[i].Name == name {
 			return &s.Config.Tools[i]
@@ -84,9 +85,10 @@ func Definition(s *State, name string) *schemas.ToolDefinition {
 	return nil
 }
 
-// Refusal returns the error text with which a call is answered without being looked at, or "": the reply was cut off
-// (behaviour A1.7), or the run is being aborted and the call has not begun, or only waits for approval (behaviour A1.16).
-func Refusal(s *State, c Call) string {
+// Refusal returns the error text with which a call is answered without being executed, or "": the reply was cut off
+// (behaviour A1.7), or the run is being aborted and the call has not begun, or only waits for approval (behaviour
+// A1.16).
+func (s *State) Refusal(c Call) string {
 	switch {
 	case s.Run.Turn.Reply.StopReason == schemas.StopLength:
 		return fmt.Sprintf("Tool call %q was not executed: the response hit the output token limit, so its arguments "+
@@ -97,7 +99,7 @@ func Refusal(s *State, c Call) string {
 	return ""
 }
 
-// TextAborted is the result of a call that an abort kept from running.
+// TextAborted is the result of a call that an abort prevented from running.
 const TextAborted = "Operation aborted"
 
 func announceResult(s *State, c Call) Step {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,14 +30,11 @@ type recording struct {
 		Messages     schemas.Messages         `json:"messages"`
 		Tools        []schemas.ToolDefinition `json:"tools"`
 	} `json:"context"`
-	Options json.RawMessage   `json:"options"`
-	Env     map[string]string `json:"env"`
-	Abort   *struct {
-		When  string `json:"when"`
-		Chunk int    `json:"chunk"`
-	} `json:"abort"`
-	HTTP           script   `json:"http"`
-	ObserveHeaders []string `json:"observeHeaders"`
+	Options        json.RawMessage   `json:"options"`
+	Env            map[string]string `json:"env"`
+	Abort          *abortion         `json:"abort"`
+	HTTP           script            `json:"http"`
+	ObserveHeaders []string          `json:"observeHeaders"`
 	Compare        struct {
 		ErrorMessage any    `json:"errorMessage"`
 		Retryable    string `json:"retryable"`
@@ -70,6 +68,9 @@ func parseRecording(raw []byte, url string) (*recording, error) {
 	if err := json.Unmarshal(raw, r); err != nil {
 		return nil, err
 	}
+	if r.Abort != nil && !slices.Contains(abortMoments, r.Abort.When) {
+		return nil, fmt.Errorf("case %s: no abort %q is known", r.Name, r.Abort.When)
+	}
 	var plain struct {
 		Context struct {
 			Messages []struct {
@@ -95,6 +96,9 @@ func parseRecording(raw []byte, url string) (*recording, error) {
 // recordedCredentials are what requests to AWS are signed with; the recordings do not say with which they were.
 var recordedCredentials = map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}
 
+// recordedRetries are those of the reference's clients where a case does not say how many.
+const recordedRetries = 2
+
 // request is what the case asks, of a process whose environment has nothing but what the case sets.
 func (r *recording) request(t *testing.T) *providers.Request {
 	var o options
@@ -112,13 +116,17 @@ func (r *recording) request(t *testing.T) *providers.Request {
 	if o.CacheRetention == "" && r.Env["PI_CACHE_RETENTION"] == "long" { // the reference's own variable
 		o.CacheRetention = providers.CacheLong
 	}
-	return &providers.Request{
+	req := &providers.Request{
 		Model: &r.Model, SystemPrompt: r.Context.SystemPrompt, Messages: r.Context.Messages, Tools: r.Context.Tools,
 		APIKey: o.APIKey, Reasoning: o.Reasoning, ThinkingBudgets: o.ThinkingBudgets, Temperature: o.Temperature,
 		MaxTokens: o.MaxTokens, CacheRetention: o.CacheRetention, SessionID: o.SessionID, Headers: o.Headers,
 		Metadata: o.Metadata, ToolChoice: o.ToolChoice, Direct: r.Entry == "stream", Vendor: r.Options,
-		Timeout: time.Duration(o.TimeoutMs) * time.Millisecond, MaxRetries: o.MaxRetries, Getenv: getenv,
+		Timeout: time.Duration(o.TimeoutMs) * time.Millisecond, MaxRetries: recordedRetries, Getenv: getenv,
 	}
+	if o.MaxRetries != nil {
+		req.MaxRetries = *o.MaxRetries
+	}
+	return req
 }
 
 // recordings returns the files of cases below a folder.

@@ -96,6 +96,7 @@ func eventsOf(events []schemas.StreamEvent) (list []any) {
 		o := jsonValue(e).(object)
 		delete(o, "id")
 		delete(o, "toolName")
+		delete(o, "failureCode")
 		if e.Type == schemas.StreamToolCallDelta {
 			arguments[e.ContentIndex] += e.Delta
 			o["argumentsSoFar"] = jsonValue(providers.PartialArguments(arguments[e.ContentIndex]))

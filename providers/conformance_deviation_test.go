@@ -12,8 +12,9 @@ import (
 // deviations are the cases of which something better is wanted than was recorded: place of the case -> what replaces
 // members of its expectation.
 //
-// testdata/DEVIATIONS.md lists them with the reason, a line each that begins "- `<api>/<case>`: ". The better outcome is
-// in testdata/better/<api>/<case>.json: an object that is merged into the expectation by the rules of JSON Merge Patch.
+// testdata/DEVIATIONS.md lists them with the reason, a line each that begins "- `<api>/<case>`: ". The better outcome
+// is in testdata/better/<api>/<case>.json: an object that is merged into the expectation by the rules of JSON Merge
+// Patch.
 func deviations(t *testing.T) map[string]object {
 	text, err := os.ReadFile("testdata/DEVIATIONS.md")
 	if err != nil {

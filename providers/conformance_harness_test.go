@@ -30,7 +30,8 @@ func parrot(body []byte) providers.StreamFunc {
 				return err
 			}
 			tap := transport.New(req)
-			post, err := http.NewRequestWithContext(ctx, http.MethodPost, req.Model.BaseURL+"/chat/completions", bytes.NewReader(body))
+			post, err := http.NewRequestWithContext(ctx, http.MethodPost, req.Model.BaseURL+"/chat/completions",
+				bytes.NewReader(body))
 			if err != nil {
 				return err
 			}
@@ -99,7 +100,8 @@ func repeat(s *assemble.Stream, events *sse.Decoder) error {
 		s.SetResponseID(chunk.ID)
 		if u := chunk.Usage; u.Prompt > 0 {
 			s.SetUsage(schemas.Usage{
-				Input: u.Prompt - u.Details.Cached, CacheRead: u.Details.Cached, Output: u.Completion, TotalTokens: u.Prompt + u.Completion,
+				Input: u.Prompt - u.Details.Cached, CacheRead: u.Details.Cached, Output: u.Completion,
+				TotalTokens: u.Prompt + u.Completion,
 			})
 		}
 		for _, c := range chunk.Choices {

@@ -36,10 +36,27 @@ type reply struct {
 
 const dropDelay = 150 * time.Millisecond // so that what was sent is read before the connection breaks
 
+// abortion is when the caller of a case cancels its request.
+type abortion struct {
+	When  string `json:"when"`
+	Chunk int    `json:"chunk"` // of afterChunk: the last that the server writes
+}
+
+// The moments of an [abortion].
+const (
+	abortBeforeCall  = "beforeCall"
+	abortHoldHeaders = "holdHeaders" // the request has arrived
+	abortAfterChunk  = "afterChunk"
+	abortAfterReply  = "afterReply" // the server has written all it has to write
+)
+
+var abortMoments = []string{abortBeforeCall, abortHoldHeaders, abortAfterChunk, abortAfterReply}
+
 // fakeVendor plays a script.
 type fakeVendor struct {
 	script script
-	stopAt int // the last chunk that is sent, -1 for all
+	abort  *abortion // nil: nobody cancels
+	last   int       // the number of the request that is cancelled, from 1
 
 	mu       sync.Mutex
 	requests []sentRequest
@@ -53,8 +70,14 @@ type sentRequest struct {
 	Body         []byte
 }
 
-func newFakeVendor(s script, stopAt int) *fakeVendor {
-	return &fakeVendor{script: s, stopAt: stopAt, reached: make(chan struct{})}
+// newFakeVendor returns the server of a script. The last of the requests is the one that is cancelled, if one is.
+func newFakeVendor(s script, abort *abortion, requests int) *fakeVendor {
+	return &fakeVendor{script: s, abort: abort, last: max(1, requests), reached: make(chan struct{})}
+}
+
+// abortsAt reports whether a moment of the nth request is the one at which the client cancels.
+func (v *fakeVendor) abortsAt(n int, when string) bool {
+	return v.abort != nil && v.abort.When == when && n == v.last
 }
 
 // start returns the server's address. Nobody listens there if the script says so.
@@ -83,12 +106,14 @@ func (v *fakeVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v.mu.Lock()
-	n := min(len(v.requests), len(v.script.Replies)-1)
 	v.requests = append(v.requests, sentRequest{r.Method, r.RequestURI, r.Header.Clone(), body})
+	n := len(v.requests)
 	v.mu.Unlock()
-	reply := v.script.Replies[n]
-	if reply.HoldHeaders {
+	reply := v.script.Replies[min(n, len(v.script.Replies))-1]
+	if v.abortsAt(n, abortHoldHeaders) {
 		v.reach()
+	}
+	if reply.HoldHeaders || v.abortsAt(n, abortHoldHeaders) {
 		<-r.Context().Done()
 		return
 	}
@@ -96,11 +121,12 @@ func (v *fakeVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(cmp.Or(reply.Status, http.StatusOK))
-	v.send(w, r, reply)
+	v.send(w, r, n, reply)
 }
 
-// send writes the body piece by piece and ends it as the script wants.
-func (v *fakeVendor) send(w http.ResponseWriter, r *http.Request, reply reply) {
+// send writes the body of the nth reply piece by piece and ends it as the script wants.
+func (v *fakeVendor) send(w http.ResponseWriter, r *http.Request, n int, reply reply) {
+	stops := v.abortsAt(n, abortAfterChunk)
 	flush := w.(http.Flusher).Flush
 	flush()
 	for i, piece := range reply.pieces() {
@@ -111,17 +137,19 @@ func (v *fakeVendor) send(w http.ResponseWriter, r *http.Request, reply reply) {
 			return
 		}
 		flush()
-		if i == v.stopAt {
+		if stops && i == v.abort.Chunk {
 			break
 		}
 	}
-	v.reach()
+	if stops || v.abortsAt(n, abortAfterReply) {
+		v.reach()
+	}
 	switch {
+	case reply.End == "hang" || stops:
+		<-r.Context().Done()
 	case reply.End == "drop":
 		pause(r, dropDelay)
 		panic(http.ErrAbortHandler)
-	case reply.End == "hang" || v.stopAt >= 0:
-		<-r.Context().Done()
 	}
 }
 

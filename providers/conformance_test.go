@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,30 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/providers"
-	"github.com/loopbus/loopbus/providers/anthropicmessages"
-	"github.com/loopbus/loopbus/providers/azureopenairesponses"
-	"github.com/loopbus/loopbus/providers/bedrockconversestream"
-	"github.com/loopbus/loopbus/providers/googlegenerativeai"
-	"github.com/loopbus/loopbus/providers/googlevertex"
-	"github.com/loopbus/loopbus/providers/mistralconversations"
-	"github.com/loopbus/loopbus/providers/openaicompletions"
-	"github.com/loopbus/loopbus/providers/openairesponses"
+	"github.com/loopbus/loopbus/providers/all"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 const conformanceFolder = "testdata/conformance"
 
 // apis are the packages that the cases are played with, by the API's id.
-var apis = map[string]providers.StreamFunc{
-	"anthropic-messages":      anthropicmessages.Stream,
-	"azure-openai-responses":  azureopenairesponses.Stream,
-	"bedrock-converse-stream": bedrockconversestream.Stream,
-	"google-generative-ai":    googlegenerativeai.Stream,
-	"google-vertex":           googlevertex.New(),
-	"mistral-conversations":   mistralconversations.Stream,
-	"openai-completions":      openaicompletions.Stream,
-	"openai-responses":        openairesponses.Stream,
-}
+var apis = all.APIs()
 
 // silentAPIs are those whose reference implementation never reports a response. Ours all do.
 var silentAPIs = []string{"google-generative-ai", "google-vertex", "mistral-conversations"}
@@ -46,11 +31,16 @@ var silentAPIs = []string{"google-generative-ai", "google-vertex", "mistral-conv
 // -run 'TestConformance/anthropic-messages'.
 func TestConformance(t *testing.T) { playFolder(t, conformanceFolder) }
 
-// TestConformanceOfMore plays the cases in the folder that LOOPBUS_PROVIDER_CASES names, if it names one.
+// casesEnv names a folder with more cases.
+const casesEnv = "LOOPBUS_PROVIDER_CASES"
+
+// TestConformanceOfMore plays the cases in the folder that casesEnv names.
 func TestConformanceOfMore(t *testing.T) {
-	if folder := os.Getenv("LOOPBUS_PROVIDER_CASES"); folder != "" {
-		playFolder(t, folder)
+	folder := os.Getenv(casesEnv)
+	if folder == "" {
+		t.Skip(casesEnv + " names no folder with more cases")
 	}
+	playFolder(t, folder)
 }
 
 func playFolder(t *testing.T, folder string) {
@@ -92,11 +82,8 @@ func play(t *testing.T, raw []byte, stream providers.StreamFunc, better object) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopAt := -1
-	if r.Abort != nil && r.Abort.When == "afterChunk" {
-		stopAt = r.Abort.Chunk
-	}
-	vendor := newFakeVendor(r.HTTP, stopAt)
+	requests, _ := r.Expected["requestCount"].(float64)
+	vendor := newFakeVendor(r.HTTP, r.Abort, int(requests))
 	if r, err = parseRecording(raw, vendor.start(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +120,10 @@ func (r *recording) run(t *testing.T, vendor *fakeVendor, stream providers.Strea
 	return o
 }
 
-// patience is how long an abort waits for events that should come and do not.
-const patience = 20 * time.Second
+const (
+	patience   = 20 * time.Second       // that an abort waits for events that should come and do not
+	abortDelay = 150 * time.Millisecond // that the caller of a recorded case let pass before it cancelled
+)
 
 // abort cancels the request where the case says so, but not before its reader has called shown: the server has sent
 // what it is to send, and all that can be made of it has been read.
@@ -142,7 +131,7 @@ func (r *recording) abort(ctx context.Context, cancel func(), vendor *fakeVendor
 	if r.Abort == nil {
 		return func() {}
 	}
-	if r.Abort.When == "beforeCall" {
+	if r.Abort.When == abortBeforeCall {
 		cancel()
 	}
 	read := make(chan struct{})
@@ -150,26 +139,33 @@ func (r *recording) abort(ctx context.Context, cancel func(), vendor *fakeVendor
 		close(read)
 	}
 	go func() {
+		defer cancel()
 		for _, c := range []<-chan struct{}{vendor.reached, read} {
 			select {
 			case <-c:
 			case <-ctx.Done():
+				return
 			case <-time.After(patience):
 			}
 		}
-		if r.Abort.When != "afterReply" {
-			cancel()
+		select {
+		case <-time.After(abortDelay):
+		case <-ctx.Done():
 		}
 	}()
 	return sync.OnceFunc(func() { close(read) })
 }
 
-// eventsBeforeAbort counts the recorded events up to the last that an abort did not bring about.
+// eventsBeforeAbort counts the recorded events that came before the abort: all of them where the abort came too late to
+// matter, else up to the last that the abort did not bring about.
 func (r *recording) eventsBeforeAbort() int {
 	events := asList(r.Expected["events"])
+	if message, _ := r.Expected["message"].(object); message["stopReason"] != string(schemas.StopAborted) {
+		return len(events)
+	}
 	for n := len(events); n > 0; n-- {
 		kind := events[n-1].(object)["type"].(string)
-		if kind != "error" && kind != "done" && !strings.HasSuffix(kind, "_end") {
+		if kind != "error" && !strings.HasSuffix(kind, "_end") {
 			return n
 		}
 	}
@@ -211,7 +207,12 @@ func (r *recording) checkStream(events []schemas.StreamEvent) (problems []string
 	if len(events) == 0 || !events[len(events)-1].Terminal() || events[len(events)-1].Message == nil {
 		return []string{"the stream has no terminal event with a message"}
 	}
-	final := events[len(events)-1].Message
+	last := events[len(events)-1]
+	final := last.Message
+	if (last.FailureCode != "") != (final.StopReason == schemas.StopError) {
+		problems = append(problems, fmt.Sprintf("stop reason %s with the failure code %q", final.StopReason,
+			last.FailureCode))
+	}
 	overflow := providers.IsContextOverflow(final, r.Model.ContextWindow)
 	retryable := providers.IsRetryable(final, r.Model.ContextWindow)
 	want, _ := r.Expected["message"].(object)

@@ -17,6 +17,7 @@
 // recordings of a reference implementation: testdata/FORMAT.md says how they are played, testdata/FINDINGS.md what they
 // show, and testdata/DEVIATIONS.md where something better is wanted.
 //
-// The packages below never read the environment, the clock's zone or a file: what they need of the process comes with the
-// request. The credentials that a machine in a cloud has by itself are the exception, see bedrockconversestream. No key and no secret header value gets into an event's error text.
+// The packages below never read the environment, the clock's zone or a file: what they need of the process comes with
+// the request. The credentials that a machine in a cloud has by itself are the exception, see bedrockconversestream. No
+// key and no secret header value gets into an event's error text.
 package providers

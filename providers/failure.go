@@ -30,13 +30,13 @@ var overflowTexts = regexp.MustCompile(`(?i)` +
 var notOverflowTexts = regexp.MustCompile(`(?i)^(?:Throttling error|Service unavailable):|rate limit|too many requests`)
 
 // IsContextOverflow reports whether the reply says that the conversation is longer than the model can read: a shorter
-// one would do, the same one again would not. contextWindow is the model's, in tokens; 0 if unknown. With it, replies of
-// vendors that cut silently are found too: one that read more than fits, and one with no room left for a word.
+// one would do, the same one again would not. contextWindow is the model's, in tokens; 0 if unknown. With it, replies
+// of vendors that cut silently are found too: one that read more than fits, and one with no room left for a word.
 func IsContextOverflow(m *schemas.AssistantMessage, contextWindow int64) bool {
 	read := m.Usage.Input + m.Usage.CacheRead
 	switch m.StopReason {
 	case schemas.StopError:
-		return overflowTexts.MatchString(m.ErrorMessage) && !notOverflowTexts.MatchString(m.ErrorMessage)
+		return IsOverflow(m.ErrorMessage)
 	case schemas.StopStop:
 		return contextWindow > 0 && read > contextWindow
 	case schemas.StopLength:
@@ -45,27 +45,62 @@ func IsContextOverflow(m *schemas.AssistantMessage, contextWindow int64) bool {
 	return false
 }
 
-// retryableTexts are how vendors, proxies and this module's own packages say that trying again may help.
-var retryableTexts = regexp.MustCompile(`(?i)overloaded|provider.?returned.?error|rate.?limit|too many requests` +
-	`|\b(?:429|500|502|503|504)\b|service.?unavailable|server.?error|internal.?error|network.?error|connection.?error` +
-	`|connection.?refused|connection.?lost|websocket.?closed|websocket.?error|other side closed|fetch failed|upstream.?connect` +
-	`|reset before headers|socket hang up|ended without|stream ended before|http2 request did not get a response|timed? out|timeout` +
-	`|terminated|retry delay`)
+// textCodes are how vendors and proxies say what went wrong, where they say it in words only. The first that matches
+// counts.
+var textCodes = []struct {
+	code schemas.FailureCode
+	text *regexp.Regexp
+}{
+	{schemas.FailureRateLimited, regexp.MustCompile(`(?i)rate.?limit|too many requests|\b429\b|retry delay`)},
+	{schemas.FailureOverloaded, regexp.MustCompile(`(?i)overloaded|\b503\b|service.?unavailable`)},
+	{schemas.FailureTimeout, regexp.MustCompile(`(?i)timed? out|timeout|\b504\b`)},
+	{schemas.FailureConnection, regexp.MustCompile(`(?i)connection.?error|connection.?refused|connection.?lost` +
+		`|network.?error|websocket.?closed|websocket.?error|other side closed|fetch failed|upstream.?connect` +
+		`|reset before headers|socket hang up|ended without|stream ended before|http2 request did not get a ` +
+		`response|terminated`)},
+	{schemas.FailureServerError, regexp.MustCompile(`(?i)server.?error|internal.?error|provider.?returned.?error` +
+		`|\b50[02]\b`)},
+}
 
 // quotaTexts say that somebody has to pay first.
-var quotaTexts = regexp.MustCompile(`(?i)insufficient_quota|quota exceeded|exceeded your (?:monthly )?(?:usage|spend)|billing|out of budget` +
+var quotaTexts = regexp.MustCompile(`(?i)insufficient_quota|quota exceeded|exceeded your (?:monthly ` +
+	`)?(?:usage|spend)|billing|out of budget` +
 	`|GoUsageLimitError|"?code"?\s*:?\s*"?1308\b`)
 
-// retryLater says that a quota comes back by itself: Google's words for a rate per minute are those for an unpaid bill,
-// but for this.
-var retryLater = regexp.MustCompile(`(?i)"retryDelay"|retry in \d`)
+// retryLater says when to ask again: what mentions money besides comes back by itself. Google's words for a rate per
+// minute are those for an unpaid bill but for this, and OpenAI's tell where to pay for a higher rate.
+var retryLater = regexp.MustCompile(`(?i)"retryDelay"|(?:retry|try again) (?:in|after) \d`)
 
-// IsRetryable reports whether the same request may succeed a little later: the reply failed, not for the length of the
-// conversation, and not for want of money. contextWindow is as for [IsContextOverflow].
-func IsRetryable(m *schemas.AssistantMessage, contextWindow int64) bool {
-	text := m.ErrorMessage
-	if m.StopReason != schemas.StopError || text == "" || IsContextOverflow(m, contextWindow) {
-		return false
+// IsQuota reports whether a vendor's words say that somebody has to pay first, and not when to ask again.
+func IsQuota(text string) bool {
+	return quotaTexts.MatchString(text) && !retryLater.MatchString(text)
+}
+
+// IsOverflow reports whether a vendor's words say that a prompt does not fit.
+func IsOverflow(text string) bool {
+	return overflowTexts.MatchString(text) && !notOverflowTexts.MatchString(text)
+}
+
+// FailureOfText returns what kind of failure a vendor's words are about. It is for failures of which nothing is known
+// but these words: neither a status nor a code of the vendor's.
+func FailureOfText(text string) schemas.FailureCode {
+	switch {
+	case IsOverflow(text):
+		return schemas.FailureContextOverflow
+	case IsQuota(text):
+		return schemas.FailureQuota
 	}
-	return retryableTexts.MatchString(text) && (!quotaTexts.MatchString(text) || retryLater.MatchString(text))
+	for _, c := range textCodes {
+		if c.text.MatchString(text) {
+			return c.code
+		}
+	}
+	return schemas.FailureUnknown
+}
+
+// IsRetryable reports whether the same request may succeed a little later, of a reply whose API gave no
+// [schemas.FailureCode]: by the words of its error alone. contextWindow is as for [IsContextOverflow].
+func IsRetryable(m *schemas.AssistantMessage, contextWindow int64) bool {
+	return m.StopReason == schemas.StopError && !IsContextOverflow(m, contextWindow) &&
+		FailureOfText(m.ErrorMessage).Retryable()
 }

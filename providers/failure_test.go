@@ -23,6 +23,8 @@ func TestIsRetryable(t *testing.T) {
 		`429 {"error":{"code":"insufficient_quota"}}`:                                                              false,
 		`429 {"error":{"code":"1308","message":"used up"}}`:                                                        false,
 		`{"error":{"code":429,"message":"check your plan and billing details.","details":[{"retryDelay":"12s"}]}}`: true,
+		"429 Rate limit reached. Please try again in 6s. " +
+			"Add a payment method at https://platform.openai.com/account/billing.": true,
 		"500 prompt is too long": false,
 		"Throttling error: Too many tokens, please wait before trying again.": false,
 		"panic in wire: boom": false,
@@ -32,7 +34,8 @@ func TestIsRetryable(t *testing.T) {
 			t.Errorf("%q: %t", text, got)
 		}
 	}
-	if m := (&schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: "timeout"}); providers.IsRetryable(m, 0) {
+	if m := (&schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: "timeout"}); providers.IsRetryable(m,
+		0) {
 		t.Error("an aborted reply is retryable")
 	}
 }

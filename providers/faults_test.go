@@ -102,12 +102,17 @@ func serveFault(t *testing.T, api string, serve func(http.ResponseWriter, *http.
 		transport.CloseIdleConnections()
 	})
 	req := wireRequest(api, s.URL, &http.Client{Transport: transport})
-	req.MaxRetries = new(int)
 	return req
 }
 
 // final reads a stream and returns its message. It has to be well formed.
 func final(t *testing.T, ctx context.Context, api string, req *providers.Request) *schemas.AssistantMessage {
+	t.Helper()
+	return finalEvent(t, ctx, api, req).Message
+}
+
+// finalEvent reads a stream and returns its last event. The stream has to be well formed.
+func finalEvent(t *testing.T, ctx context.Context, api string, req *providers.Request) schemas.StreamEvent {
 	t.Helper()
 	var events []schemas.StreamEvent
 	for e, err := range apis[api](ctx, req) {
@@ -117,7 +122,7 @@ func final(t *testing.T, ctx context.Context, api string, req *providers.Request
 		events = append(events, e)
 	}
 	checkWellFormed(t, events)
-	return events[len(events)-1].Message
+	return events[len(events)-1]
 }
 
 // TestFaults holds that whatever a server does, a reply is a final message that says what was wrong.
@@ -134,12 +139,13 @@ func TestFaults(t *testing.T) {
 				case "a stream that stalls":
 					req.IdleTimeout = 50 * time.Millisecond
 				}
-				m := final(t, t.Context(), api, req)
+				e := finalEvent(t, t.Context(), api, req)
+				m := e.Message
 				if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, f.text) {
 					t.Errorf("%s: %q, want %q in it", m.StopReason, m.ErrorMessage, f.text)
 				}
-				if got := providers.IsRetryable(m, 0); got != f.retryable {
-					t.Errorf("%q retryable: %t", m.ErrorMessage, got)
+				if got := e.FailureCode.Retryable(); got != f.retryable {
+					t.Errorf("%s %q retryable: %t", e.FailureCode, m.ErrorMessage, got)
 				}
 				if strings.Contains(m.ErrorMessage, req.APIKey) {
 					t.Errorf("the key is in %q", m.ErrorMessage)
@@ -162,7 +168,8 @@ func TestStatuses(t *testing.T) {
 		strings.Repeat("x", 1e5): "xxx",
 	}
 	for _, api := range served() {
-		for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 499, 500, 501, 502, 503, 504, 520, 529, 599} {
+		for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 499, 500, 501, 502, 503, 504, 520, 529,
+			599} {
 			t.Run(fmt.Sprintf("%s/%d", api, status), func(t *testing.T) {
 				t.Parallel()
 				for body, text := range bodies {
@@ -171,7 +178,8 @@ func TestStatuses(t *testing.T) {
 						_, _ = io.WriteString(w, body)
 					})
 					m := final(t, t.Context(), api, req)
-					if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, text) || strings.Contains(m.ErrorMessage, req.APIKey) {
+					if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, text) ||
+						strings.Contains(m.ErrorMessage, req.APIKey) {
 						t.Errorf("body %.60q: %s, %.200q", body, m.StopReason, m.ErrorMessage)
 					}
 				}
@@ -180,7 +188,8 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestEveryStatus has a server that answers with each status there is and no body, and where the status redirects, to nowhere.
+// TestEveryStatus has a server that answers with each status there is and no body, and where the status redirects, to
+// nowhere.
 func TestEveryStatus(t *testing.T) {
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
@@ -196,8 +205,8 @@ func TestEveryStatus(t *testing.T) {
 	}
 }
 
-// TestALongRetryAfterIsNotWaitedFor has a vendor that asks to be asked again in an hour, which is longer than anybody waits.
-// The session decides then: the reply is one that may be asked for again.
+// TestALongRetryAfterIsNotWaitedFor has a vendor that asks to be asked again in an hour, which is longer than anybody
+// waits. The session decides then: the reply is one that may be asked for again.
 func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
@@ -209,10 +218,10 @@ func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 				_, _ = io.WriteString(w, `{"error":{"message":"rate limit exceeded"},"message":"rate limit exceeded"}`)
 			})
-			req.MaxRetries = nil
-			m := final(t, t.Context(), api, req)
-			if m.StopReason != schemas.StopError || requests.Load() != 1 || !providers.IsRetryable(m, 0) {
-				t.Errorf("after %d requests: %s %q", requests.Load(), m.StopReason, m.ErrorMessage)
+			req.MaxRetries = 2
+			e := finalEvent(t, t.Context(), api, req)
+			if e.Reason != schemas.StopError || requests.Load() != 1 || e.FailureCode != schemas.FailureRateLimited {
+				t.Errorf("after %d requests: %s %s %q", requests.Load(), e.Reason, e.FailureCode, e.Message.ErrorMessage)
 			}
 		})
 	}
@@ -235,7 +244,7 @@ func TestAbortDoesNotWait(t *testing.T) {
 					time.AfterFunc(20*time.Millisecond, cancel)
 					serve(w, r)
 				})
-				req.MaxRetries = nil
+				req.MaxRetries = 2
 				begun := time.Now()
 				m := final(t, ctx, api, req)
 				if took := time.Since(begun); took > 40*time.Second {

@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// FuzzStream gives every API's decoder bytes that no vendor ever sent. Whatever they are, a stream is well formed, nothing
-// panics, and it does not matter where the bytes are cut. api picks the API.
+// FuzzStream gives every API's decoder bytes that no vendor ever sent. Whatever they are, a stream is well formed,
+// nothing panics, and it does not matter where the bytes are cut. api picks the API.
 func FuzzStream(f *testing.F) {
 	names := served()
 	for i, api := range names {
@@ -51,14 +51,16 @@ func (c cannedBody) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = r.Body.Close()
 	}
 	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {c.contentType}}, Body: io.NopCloser(c.body), Request: r,
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {c.contentType}}, Body: io.NopCloser(c.body),
+		Request: r,
 	}, nil
 }
 
 // streamBytes returns what the API makes of a body, but for the time.
 func streamBytes(t *testing.T, api string, body io.Reader) (events []schemas.StreamEvent) {
 	transport := cannedBody{contentType: cmp.Or(wireReplies[api].contentType, "text/event-stream"), body: body}
-	for e, err := range apis[api](t.Context(), wireRequest(api, "http://vendor.invalid", &http.Client{Transport: transport})) {
+	for e, err := range apis[api](t.Context(), wireRequest(api, "http://vendor.invalid",
+		&http.Client{Transport: transport})) {
 		if err != nil {
 			t.Fatalf("the iterator yielded the error %v", err)
 		}

@@ -2,8 +2,8 @@ package providers
 
 import "slices"
 
-// keyVariables are the environment variables that hold a provider's key, the most specific one first. Bedrock and Vertex
-// have other ways besides, which their packages know.
+// keyVariables are the environment variables that hold a provider's key, the most specific one first. Bedrock and
+// Vertex have other ways besides, which their packages know.
 var keyVariables = map[string][]string{
 	"amazon-bedrock":         {"AWS_BEARER_TOKEN_BEDROCK"},
 	"anthropic":              {"ANTHROPIC_API_KEY"},

@@ -14,8 +14,11 @@ const (
 	InputImage = "image"
 )
 
-// Model is an entry of the catalogue: everything that a request has to know of a model. It is not changed once made, and
-// may be shared.
+// GitHubCopilot is the provider that wants headers of its own with every request, and its key as a bearer token.
+const GitHubCopilot = "github-copilot"
+
+// Model is an entry of the catalogue: everything that a request has to know of a model. It is not changed once made,
+// and may be shared.
 //
 // ThinkingLevels says what the vendor calls a level; null says that the model does not have it. Compat holds flags that
 // are the API package's own, see [Model.DecodeCompat].

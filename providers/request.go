@@ -13,8 +13,8 @@ import (
 )
 
 // A StreamFunc answers a request by one API. The package documentation says what the stream is like. The request is not
-// changed, and must not be changed before the stream has ended. Breaking off the iteration ends the request. The function
-// may be called concurrently; an iterator is for one goroutine and one use.
+// changed, and must not be changed before the stream has ended. Breaking off the iteration ends the request. The
+// function may be called concurrently; an iterator is for one goroutine and one use.
 type StreamFunc func(ctx context.Context, req *Request) iter.Seq2[schemas.StreamEvent, error]
 
 // CacheRetention says how long a vendor should remember the beginning of a conversation.
@@ -35,7 +35,6 @@ const (
 	DefaultOutput        = 32_000 // tokens; less if the model cannot give as many
 	DefaultTimeout       = 10 * time.Minute
 	DefaultIdleTimeout   = 5 * time.Minute
-	DefaultMaxRetries    = 2
 	DefaultMaxRetryDelay = time.Minute
 )
 
@@ -67,9 +66,14 @@ type Request struct {
 	// Vendor holds further options of the API as a JSON object, see [Request.DecodeVendor].
 	Vendor json.RawMessage
 
-	Timeout       time.Duration // of each attempt, until the response begins; 0 is DefaultTimeout
-	IdleTimeout   time.Duration // without an event once the response has begun; 0 is DefaultIdleTimeout, negative none
-	MaxRetries    *int          // attempts after the first, before the response begins; nil is DefaultMaxRetries
+	Limits Limits // of what is read of the vendor\'s answer
+
+	Timeout     time.Duration // of each attempt, until the response begins; 0 is DefaultTimeout
+	IdleTimeout time.Duration // without an event once the response has begun; 0 is DefaultIdleTimeout, negative none
+	// MaxRetries is how many attempts the vendor's SDK may make after the first, before the response begins. It is 0
+	// where somebody else asks again: the loop does, and counts, waits and logs each attempt. Google's and Mistral's APIs
+	// make none.
+	MaxRetries    int
 	MaxRetryDelay time.Duration // a vendor that asks for a longer wait is not asked again; 0 is DefaultMaxRetryDelay
 
 	HTTP       *http.Client                         // its transport and cookie jar are used; nil is http.DefaultTransport
@@ -127,14 +131,6 @@ func (r *Request) Retention() CacheRetention {
 	return r.CacheRetention
 }
 
-// Retries returns how many attempts may follow the first.
-func (r *Request) Retries() int {
-	if r.MaxRetries == nil {
-		return DefaultMaxRetries
-	}
-	return max(0, *r.MaxRetries)
-}
-
 // DecodeVendor reads the API's own options into a struct of the API package; members it does not know are ignored.
 // Without options it changes nothing.
 func (r *Request) DecodeVendor(into any) error {
@@ -159,3 +155,6 @@ func (r *Request) NeedKey() error {
 type noKeyError string
 
 func (e noKeyError) Error() string { return "No API key for provider: " + string(e) }
+
+// FailureCode returns auth.
+func (e noKeyError) FailureCode() schemas.FailureCode { return schemas.FailureAuth }

@@ -8,7 +8,8 @@ import (
 
 // thinkingLevels are all levels, from none to most.
 var thinkingLevels = []schemas.ThinkingLevel{
-	schemas.ThinkingOff, schemas.ThinkingMinimal, schemas.ThinkingLow, schemas.ThinkingMedium, schemas.ThinkingHigh, schemas.ThinkingXHigh,
+	schemas.ThinkingOff, schemas.ThinkingMinimal, schemas.ThinkingLow, schemas.ThinkingMedium, schemas.ThinkingHigh,
+	schemas.ThinkingXHigh,
 }
 
 // SupportedLevels returns the levels that the model has, from none to most. A model that does not reason has only off;
@@ -61,7 +62,8 @@ const minAnswer = 1024
 // FitThinking returns the limits of a reply, in tokens, that is to have room for base tokens besides its thinking: the
 // whole reply's, at most limit, and the thinking's. Of both together at least 1024 are left for the answer, if need be
 // all. custom overrides the budgets of levels; xhigh has that of high.
-func FitThinking(base, limit int64, level schemas.ThinkingLevel, custom map[schemas.ThinkingLevel]int64) (maxTokens, budget int64) {
+func FitThinking(base, limit int64, level schemas.ThinkingLevel, custom map[schemas.ThinkingLevel]int64) (maxTokens,
+	budget int64) {
 	if level == schemas.ThinkingXHigh {
 		level = schemas.ThinkingHigh
 	}

@@ -28,13 +28,14 @@ type IDRule func(id string, from *schemas.AssistantMessage) string
 // Transform returns the transcript as the model can take it. The messages given are not changed.
 //
 //   - A model without sight gets a line for images.
-//   - Of what another model wrote, thinking becomes text, hidden thinking and signatures go, and tool calls get ids by the
-//     rule; nil keeps them. The model's own words stay as they are. Thinking without words or signature goes.
+//   - Of what another model wrote, thinking becomes text, hidden thinking and signatures go, and tool calls get ids by
+//     the rule; nil keeps them. The model's own words stay as they are. Thinking without words or signature goes.
 //   - Failed and aborted replies go; their tool results stay.
 //   - A tool call without a result gets one that says so: the vendors insist on one.
 //   - Texts are clean, see [CleanText]. Messages of roles no model knows go.
 func Transform(messages schemas.Messages, target *Model, rule IDRule) schemas.Messages {
-	t := transformer{target: target, rule: rule, ids: make(map[string]string), out: make(schemas.Messages, 0, len(messages))}
+	t := transformer{target: target, rule: rule, ids: make(map[string]string),
+		out: make(schemas.Messages, 0, len(messages))}
 	for _, m := range messages {
 		switch m := m.(type) {
 		case *schemas.UserMessage:

@@ -13,11 +13,13 @@ import (
 
 var (
 	blind  = &providers.Model{API: "wire", Provider: "vendor", ID: "m1", Input: []string{providers.InputText}}
-	seeing = &providers.Model{API: "wire", Provider: "vendor", ID: "m1", Input: []string{providers.InputText, providers.InputImage}}
+	seeing = &providers.Model{API: "wire", Provider: "vendor", ID: "m1",
+		Input: []string{providers.InputText, providers.InputImage}}
 )
 
 func own(content ...schemas.Content) *schemas.AssistantMessage {
-	return &schemas.AssistantMessage{API: "wire", Provider: "vendor", Model: "m1", Content: content, StopReason: schemas.StopStop}
+	return &schemas.AssistantMessage{API: "wire", Provider: "vendor", Model: "m1", Content: content,
+		StopReason: schemas.StopStop}
 }
 
 func foreign(content ...schemas.Content) *schemas.AssistantMessage {
@@ -76,12 +78,15 @@ func TestTransform(t *testing.T) {
 		"images for the seeing": {seeing, schemas.Messages{user(image, say("a"))}, schemas.Messages{user(image, say("a"))}},
 		"own words": {
 			seeing,
-			schemas.Messages{own(thought, hidden, signed, schemas.Thinking{Thinking: " "}, schemas.Thinking{Thinking: "x"}, schemas.Text{Text: "a", TextSignature: "s"}, ask("c|1")), answer("c|1")},
-			schemas.Messages{own(thought, hidden, signed, schemas.Thinking{Thinking: "x"}, schemas.Text{Text: "a", TextSignature: "s"}, ask("c|1")), answer("c|1")},
+			schemas.Messages{own(thought, hidden, signed, schemas.Thinking{Thinking: " "}, schemas.Thinking{Thinking: "x"},
+				schemas.Text{Text: "a", TextSignature: "s"}, ask("c|1")), answer("c|1")},
+			schemas.Messages{own(thought, hidden, signed, schemas.Thinking{Thinking: "x"},
+				schemas.Text{Text: "a", TextSignature: "s"}, ask("c|1")), answer("c|1")},
 		},
 		"another model's words": {
 			seeing,
-			schemas.Messages{foreign(thought, hidden, signed, schemas.Text{Text: "a", TextSignature: "s"}, ask("c|1")), answer("c|1")},
+			schemas.Messages{foreign(thought, hidden, signed, schemas.Text{Text: "a", TextSignature: "s"}, ask("c|1")),
+				answer("c|1")},
 			schemas.Messages{foreign(say("hm"), say("a"), unsigned("c_1")), answer("c_1")},
 		},
 		"failed replies": {
@@ -92,17 +97,20 @@ func TestTransform(t *testing.T) {
 		"calls without a result": {
 			seeing,
 			schemas.Messages{own(ask("c1"), ask("c2")), answer("c2"), user(say("b")), own(ask("c3")), failed(), own(ask("c4"))},
-			schemas.Messages{own(ask("c1"), ask("c2")), answer("c2"), noAnswer("c1"), user(say("b")), own(ask("c3")), noAnswer("c3"), own(ask("c4")), noAnswer("c4")},
+			schemas.Messages{own(ask("c1"), ask("c2")), answer("c2"), noAnswer("c1"), user(say("b")), own(ask("c3")),
+				noAnswer("c3"), own(ask("c4")), noAnswer("c4")},
 		},
 		"halves and other roles": {
 			seeing,
-			schemas.Messages{&schemas.CustomMessage{Role: "note"}, user(say("a\xed\xa0\xbdb")), own(say("x\xed\xb9\x88")), answer("c", say("\xed\xa0\xbd\xed\xb9\x88"))},
+			schemas.Messages{&schemas.CustomMessage{Role: "note"}, user(say("a\xed\xa0\xbdb")), own(say("x\xed\xb9\x88")),
+				answer("c", say("\xed\xa0\xbd\xed\xb9\x88"))},
 			schemas.Messages{user(say("ab")), own(say("x")), answer("c", say("🙈"))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := jsonText(tc.in)
-			got := providers.Transform(tc.in, tc.target, func(id string, _ *schemas.AssistantMessage) string { return providers.CleanID(id, 64) })
+			got := providers.Transform(tc.in, tc.target,
+				func(id string, _ *schemas.AssistantMessage) string { return providers.CleanID(id, 64) })
 			if d := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -114,7 +122,8 @@ func TestTransform(t *testing.T) {
 }
 
 func TestCleanID(t *testing.T) {
-	for id, want := range map[string]string{"call_1|fc": "call_1_fc", "ü🙈-": "___-", "abcdefghijkl": "abcdefghij", "": ""} {
+	for id, want := range map[string]string{"call_1|fc": "call_1_fc", "ü🙈-": "___-", "abcdefghijkl": "abcdefghij",
+		"": ""} {
 		if got := providers.CleanID(id, 10); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}

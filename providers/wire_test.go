@@ -17,19 +17,27 @@ import (
 var wireReplies = map[string]wireReply{
 	"anthropic-messages": {
 		text: eventStream(
-			`event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":3,"output_tokens":1}}}`,
-			`event: content_block_start`+"\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
-			`event: content_block_delta`+"\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"§"}}`,
+			`event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":3,`+
+				`"output_tokens":1}}}`,
+			`event: content_block_start`+"\n"+`data: {"type":"content_block_start","index":0,`+
+				`"content_block":{"type":"text","text":""}}`,
+			`event: content_block_delta`+"\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta",`+
+				`"text":"§"}}`,
 			`event: content_block_stop`+"\n"+`data: {"type":"content_block_stop","index":0}`,
-			`event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`,
+			`event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},`+
+				`"usage":{"output_tokens":9}}`,
 			`event: message_stop`+"\n"+`data: {"type":"message_stop"}`,
 		),
 		call: eventStream(
-			`event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":3,"output_tokens":1}}}`,
-			`event: content_block_start`+"\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"bash","input":{}}}`,
-			`event: content_block_delta`+"\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"§"}}`,
+			`event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":3,`+
+				`"output_tokens":1}}}`,
+			`event: content_block_start`+"\n"+`data: {"type":"content_block_start","index":0,`+
+				`"content_block":{"type":"tool_use","id":"toolu_1","name":"bash","input":{}}}`,
+			`event: content_block_delta`+"\n"+`data: {"type":"content_block_delta","index":0,`+
+				`"delta":{"type":"input_json_delta","partial_json":"§"}}`,
 			`event: content_block_stop`+"\n"+`data: {"type":"content_block_stop","index":0}`,
-			`event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}`,
+			`event: message_delta`+"\n"+`data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},`+
+				`"usage":{"output_tokens":9}}`,
 			`event: message_stop`+"\n"+`data: {"type":"message_stop"}`,
 		),
 	},
@@ -43,7 +51,8 @@ var wireReplies = map[string]wireReply{
 		),
 		call: frameStream(
 			wireFrame{"messageStart", `{"role":"assistant"}`},
-			wireFrame{"contentBlockStart", `{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"tooluse_1","name":"bash"}}}`},
+			wireFrame{"contentBlockStart",
+				`{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"tooluse_1","name":"bash"}}}`},
 			wireFrame{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"§"}}}`},
 			wireFrame{"contentBlockStop", `{"contentBlockIndex":0}`},
 			wireFrame{"messageStop", `{"stopReason":"tool_use"}`},
@@ -58,11 +67,13 @@ var wireReplies = map[string]wireReply{
 	"mistral-conversations": {
 		text: eventStream(
 			`data: {"id":"c1","choices":[{"index":0,"delta":{"content":"§"},"finish_reason":null}]}`,
-			`data: {"id":"c1","choices":[{"index":0,"delta":{"content":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":9}}`,
+			`data: {"id":"c1","choices":[{"index":0,"delta":{"content":null},"finish_reason":"stop"}],`+
+				`"usage":{"prompt_tokens":3,"completion_tokens":9}}`,
 			`data: [DONE]`,
 		),
 		call: eventStream(
-			`data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"D681PevKs","function":{"name":"bash","arguments":"§"}}]}}]}`,
+			`data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"D681PevKs",`+
+				`"function":{"name":"bash","arguments":"§"}}]}}]}`,
 			`data: {"id":"c1","choices":[{"index":0,"delta":{"content":null},"finish_reason":"tool_calls"}]}`,
 			`data: [DONE]`,
 		),
@@ -75,7 +86,8 @@ var wireReplies = map[string]wireReply{
 			`data: [DONE]`,
 		),
 		call: eventStream(
-			`data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"bash","arguments":"§"}}]}}]}`,
+			`data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1",`+
+				`"function":{"name":"bash","arguments":"§"}}]}}]}`,
 			`data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
 			`data: [DONE]`,
 		),
@@ -89,12 +101,15 @@ var responsesReply = wireReply{
 		`data: {"type":"response.content_part.added","output_index":0,"part":{"type":"output_text","text":""}}`,
 		`data: {"type":"response.output_text.delta","output_index":0,"delta":"§"}`,
 		`data: {"type":"response.output_item.done","output_index":0,"item":{"id":"m1","type":"message","content":[]}}`,
-		`data: {"type":"response.completed","response":{"id":"r1","status":"completed","usage":{"input_tokens":3,"output_tokens":9}}}`,
+		`data: {"type":"response.completed","response":{"id":"r1","status":"completed","usage":{"input_tokens":3,`+
+			`"output_tokens":9}}}`,
 	),
 	call: eventStream(
-		`data: {"type":"response.output_item.added","output_index":0,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"bash"}}`,
+		`data: {"type":"response.output_item.added","output_index":0,"item":{"id":"fc_1","type":"function_call",`+
+			`"call_id":"call_1","name":"bash"}}`,
 		`data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"§"}`,
-		`data: {"type":"response.output_item.done","output_index":0,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"bash"}}`,
+		`data: {"type":"response.output_item.done","output_index":0,"item":{"id":"fc_1","type":"function_call",`+
+			`"call_id":"call_1","name":"bash"}}`,
 		`data: {"type":"response.completed","response":{"id":"r1","status":"completed"}}`,
 	),
 }
@@ -118,8 +133,8 @@ type wireReply struct {
 	prepare     func(*providers.Request) // what requests of the API need besides; may be nil
 }
 
-// eventStream returns replies of server-sent events. The one with a § in it is the delta: it comes as often as there are
-// deltas, and the § becomes its text, or a piece of the arguments {"a":"words words …"}.
+// eventStream returns replies of server-sent events. The one with a § in it is the delta: it comes as often as there
+// are deltas, and the § becomes its text, or a piece of the arguments {"a":"words words …"}.
 func eventStream(events ...string) func(deltas int) []byte {
 	at := slices.IndexFunc(events, func(e string) bool { return strings.Contains(e, "§") })
 	isCall := strings.Contains(events[at], "arguments") || strings.Contains(events[at], "partial_json")
@@ -154,10 +169,12 @@ func wirePiece(n, deltas int, isCall bool) string {
 func wireRequest(api, url string, client *http.Client) *providers.Request {
 	req := &providers.Request{
 		Model: &providers.Model{
-			ID: "m", API: api, Provider: "test", BaseURL: url, Input: []string{providers.InputText}, ContextWindow: 1e6, MaxTokens: 1e5,
+			ID: "m", API: api, Provider: "test", BaseURL: url, Input: []string{providers.InputText}, ContextWindow: 1e6,
+			MaxTokens: 1e5,
 		},
 		Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Go."}}}},
 		APIKey:   "a-key-for-tests",
+		Limits:   providers.Limits{Calls: -1}, // a call comes in one piece at Google: many deltas are many calls
 		HTTP:     client,
 		Now:      func() time.Time { return time.UnixMilli(1_700_000_000_000) },
 	}

@@ -19,9 +19,9 @@ func (p ApprovalPolicy) Asks(tool string) bool {
 	return false
 }
 
-// ApprovalRequested says that a call waits until somebody agrees to it, with an approve or deny command that names Call.
-// Args are the arguments that it would be executed with. By is who asks for the approval. TimeoutMs is how long it
-// waits, from the time of this event; 0 is for ever.
+// ApprovalRequested says that a call waits until somebody agrees to it, with an approve or deny command that names
+// Call. Args are the arguments that it would be executed with. By is who asks for the approval. TimeoutMs is how long
+// it waits, from the time of this event; 0 is for ever.
 type ApprovalRequested struct {
 	Call       CallKey         `json:"call"`
 	ToolCallID string          `json:"toolCallId"`
@@ -32,7 +32,8 @@ type ApprovalRequested struct {
 	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
 }
 
-// ApprovalResolved is the one answer to an [ApprovalRequested]: the first that came, or that of time. By is who decided.
+// ApprovalResolved is the one answer to an [ApprovalRequested]: the first that came, or that of time. By is who
+// decided.
 type ApprovalResolved struct {
 	Call       CallKey `json:"call"`
 	ToolCallID string  `json:"toolCallId"`
@@ -41,10 +42,10 @@ type ApprovalResolved struct {
 	Reason     string  `json:"reason,omitempty"`
 }
 
-// ApprovalAnswer is what an approve or deny says. Call may be left out where only one call waits. By is who decides, for
-// the log; without it, that is the command's source.
+// ApprovalAnswer is what an approve or deny says, and all it may say: a message that is no answer must not pass for
+// one. Call is the call it is about. By is who decides, for the log; without it, that is the command's source.
 type ApprovalAnswer struct {
-	Call   CallKey `json:"call,omitempty"`
+	Call   CallKey `json:"call"`
 	By     string  `json:"by,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 }

@@ -46,7 +46,8 @@ func asyncAPI(t *testing.T) object {
 		)),
 		"channels", apiChannels(messages),
 		"operations", apiOperations(),
-		"components", obj("messages", apiMessageObjects(t, messages), "schemas", append(headerSchemas(), modelHeaderSchemas()...)),
+		"components", obj("messages", apiMessageObjects(t, messages), "schemas",
+			append(headerSchemas(), modelHeaderSchemas()...)),
 	)
 }
 
@@ -55,8 +56,10 @@ const apiDescription = `loopbus runs AI agents on NATS JetStream. This document 
 Publish a command to a session's inbox and watch the session's live subjects: that is all a client needs. A session
 comes into being with its first command. All subjects begin with a prefix, agent unless a deployment chooses another.
 
-Events and updates are CloudEvents 1.0 in binary mode: the attributes are ce- headers, percent-encoded where they hold
-a space, a double quote, a percent sign or anything outside printable ASCII, and the payload is the data as JSON.
+Events are CloudEvents 1.0. Those that were stored together are one message, a commit: a batch in JSON. Updates are
+CloudEvents in binary mode: the attributes are ce- headers, percent-encoded where they hold a space, a double quote, a
+percent sign or anything outside printable ASCII, and the payload is the data as JSON. So are the events of logs that
+earlier versions have written.
 Commands may be CloudEvents (binary or structured), the bare JSON of their schema or, for prompt, steer and follow_up,
 plain text. A payload that begins with { after white space is JSON; everything else is plain text.
 
@@ -79,84 +82,112 @@ func apiChannelList() []apiChannel {
 	}
 	return []apiChannel{
 		{"commands", s.Command(session, "{kind}"), "A session's inbox",
-			"The one way in: commands, results of tool calls and timers, in one order. Stored in the stream " + schemas.StreamCommands +
+			"The one way in: commands, results of tool calls and timers, in one order. Stored in the stream " +
+				schemas.StreamCommands +
 				", a work queue; a request gets the stream's acknowledgement. What became of a command is in the session's log, " +
 				"under the command's id as causation id.",
-			[]string{"session", "kind"}, area("commands", "command forms"), "receive", "receiveCommand", "Take a command of a session."},
+			[]string{"session", "kind"}, area("commands", "command forms"), "receive", "receiveCommand",
+			"Take a command of a session."},
 		{"log", s.Event(session), "A session's log",
-			"Every durable event, in the stream " + schemas.StreamEvents + ". Only the session's runner writes here, with the header " +
+			"Every durable event, in the stream " + schemas.StreamEvents +
+				": in commits, and in logs of earlier versions one event a message, " +
+				"in binary mode. Only the session's runner writes here, with the header " +
 				"Nats-Expected-Last-Subject-Sequence. Read it with a consumer; to watch, subscribe to the live subjects.",
-			[]string{"session"}, area("events"), "send", "appendEvent", "Append an event to a session's log."},
+			[]string{"session"}, area("commits", "events"), "send", "appendCommit", "Append a commit to a session's log."},
 		{"liveEvents", s.LiveEvent(session), "A session's events, live",
-			"The server republishes every event here once it is stored. The header Nats-Sequence names its place in the stream " +
+			"The server republishes every commit here once it is stored, as it is stored. The header Nats-Sequence names " +
+				"its place in the stream " +
 				schemas.StreamEvents + ".",
-			[]string{"session"}, area("events"), "send", "republishEvent", "Tell whoever watches of an event."},
+			[]string{"session"}, area("commits"), "send", "republishCommit", "Tell whoever watches of events."},
 		{"liveUpdates", s.LiveUpdate(session), "A session's updates, live",
 			"Deltas of a reply being streamed and partial results of tools. They are not part of the log; the stream " +
 				schemas.StreamUpdates + " keeps them in memory for a short time, for those who come late.",
 			[]string{"session"}, area("updates"), "send", "publishUpdate", "Tell whoever watches of a delta."},
 		{"toolCalls", s.Tool(queue, session, call), "Tool calls waiting for a worker",
-			"A work queue for each tool, version and workspace in the stream " + schemas.StreamTools + ". A worker pulls a call, executes it, publishes one tool_result command " +
+			"A work queue for each tool, version and workspace in the stream " + schemas.StreamTools +
+				". A worker pulls a call, executes it, publishes one tool_result command " +
 				"to the session's inbox and only then acknowledges the call; meanwhile it extends the acknowledgement's deadline.",
-			[]string{"queue", "session", "call"}, area("tool calls"), "send", "requestToolCall", "Ask for a tool call to be executed."},
+			[]string{"queue", "session", "call"}, area("tool calls"), "send", "requestToolCall",
+			"Ask for a tool call to be executed."},
 		{"cancel", s.Cancel(session, call), "Cancelled tool calls",
-			"Tells the worker of a running call to stop. It is not stored: the durable truth is in the session's log. The call's result " +
+			"Tells the worker of a running call to stop. It is not stored: the durable truth is in the session's log. The " +
+				"call's result " +
 				"is ignored afterwards.",
 			[]string{"session", "call"}, area("cancel"), "send", "cancelToolCall", "Ask for a running tool call to be stopped."},
 		{"replies", s.Reply("{caller}", call), "Answers for callers that are no sessions",
 			"Where the answer to a call goes whose request names this subject as replyTo. It is not stored.",
-			[]string{"caller", "call"}, func(m apiMessage) bool { return m.key == "command.tool_result" }, "send", "answerCaller",
+			[]string{"caller", "call"}, func(m apiMessage) bool { return m.key == "command.tool_result" }, "send",
+			"answerCaller",
 			"Answer a caller that has no session."},
 		{"deadLetters", s.Dead("{stream}", session), "What could not be processed",
-			"Messages that were refused or given up, in the stream " + schemas.StreamDead + ", as they were and with the reason. The session is " +
+			"Messages that were refused or given up, in the stream " + schemas.StreamDead +
+				", as they were and with the reason. The session is " +
 				schemas.NoSession + " where the message named no legal one.",
 			[]string{"stream", "session"}, area("dead"), "send", "buryMessage", "Put a message aside, with the reason."},
 		{"hooks", s.Hook(schemas.HookRef{Hook: "{hook}", Service: "{service}"}), "Hooks",
-			"Where a service sees and changes what the loop does: request and reply. Without the last token it is whoever listens at the " +
+			"Where a service sees and changes what the loop does: request and reply. Without the last token it is whoever " +
+				"listens at the " +
 				"hook itself. Runners ask only the services that their settings or the session's profile name.",
 			[]string{"hook", "service"}, area("hooks"), "send", "askHook", "Ask a service what to do."},
 		{"profiles", "$KV." + schemas.BucketProfiles + ".{profile}", "Named agents",
 			"The key-value bucket " + schemas.BucketProfiles + ": what the sessions that follow a profile are driven with.",
 			[]string{"profile"}, area("profiles"), "receive", "receiveProfile", "Learn of a profile."},
-		{"announcements", "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(queue, "{worker}"), "The tools there are",
-			"The key-value bucket " + schemas.BucketTools + ": a worker's entry for each of its tools. It expires unless the worker renews it.",
-			[]string{"queue", "worker"}, area("announcements"), "receive", "receiveAnnouncement", "Learn of a tool that a worker serves."},
+		{"announcements", "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(queue, "{worker}"),
+			"The tools there are",
+			"The key-value bucket " + schemas.BucketTools +
+				": a worker's entry for each of its tools. It expires unless the worker renews it.",
+			[]string{"queue", "worker"}, area("announcements"), "receive", "receiveAnnouncement",
+			"Learn of a tool that a worker serves."},
 	}
 }
 
 func apiParameter(name string) object {
 	switch name {
 	case "session":
-		return obj("description", "The session: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"s1"})
+		return obj("description", "The session: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples",
+			[]string{"s1"})
 	case "kind":
 		kinds := schemas.CommandKinds()
 		slices.Sort(kinds)
 		return obj("description", "The kind of the command.", "enum", kinds)
 	case "queue":
-		return obj("description", "The tool's queue: its name, or <tool>=<version>, <tool>=<version>=<workspace>, <tool>==<workspace>; each of them "+
+		return obj("description", "The tool's queue: its name, or <tool>=<version>, <tool>=<version>=<workspace>, "+
+			"<tool>==<workspace>; each of them "+
 			"a token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"bash", "bash=2", "bash==host-1"})
 	case "call":
-		return obj("description", "The call's key: c and the sequence of its tool_execution_start.", "examples", []string{"c12"})
+		return obj("description", "The call's key: c and the sequence of its tool_execution_start.", "examples",
+			[]string{"c12"})
 	case "hook":
 		return obj("description", "The hook.", "enum", schemas.HookNames())
 	case "service":
-		return obj("description", "The service's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"policy"})
+		return obj("description", "The service's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+			"examples", []string{"policy"})
 	case "profile":
-		return obj("description", "The profile's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"reviewer"})
+		return obj("description", "The profile's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+			"examples", []string{"reviewer"})
+	case "query":
+		return queryParameter()
 	case "modelCall", "provider":
 		return modelParameter(name)
 	case "caller":
-		return obj("description", "The caller's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"mcp-k3"})
+		return obj("description", "The caller's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+			"examples", []string{"mcp-k3"})
 	case "stream":
-		return obj("description", "The stream the message was stored in.", "examples", []string{schemas.StreamCommands, schemas.StreamTools})
+		return obj("description", "The stream the message was stored in.", "examples",
+			[]string{schemas.StreamCommands, schemas.StreamTools})
 	default:
-		return obj("description", "The worker's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"w1"})
+		return obj("description", "The worker's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+			"examples", []string{"w1"})
 	}
+}
+
+func allChannels() []apiChannel {
+	return slices.Concat(apiChannelList(), modelChannels(), queryChannels())
 }
 
 func apiChannels(messages []apiMessage) object {
 	var channels object
-	for _, c := range append(apiChannelList(), modelChannels()...) {
+	for _, c := range allChannels() {
 		var carried, parameters object
 		for _, m := range messages {
 			if c.carries(m) {
@@ -174,7 +205,7 @@ func apiChannels(messages []apiMessage) object {
 
 func apiOperations() object {
 	var operations object
-	for _, c := range append(apiChannelList(), modelChannels()...) {
+	for _, c := range allChannels() {
 		o := obj("action", c.action, "channel", ref("#/channels/"+c.name), "summary", c.summary)
 		if answers := apiReplies[c.name]; answers != "" {
 			o = append(o, obj("reply", obj("channel", ref("#/channels/"+answers)))...)
@@ -200,7 +231,8 @@ func apiMessages(t *testing.T) []apiMessage {
 	var list []apiMessage
 	headers := map[string]string{"commands": "commandHeaders", "events": "eventHeaders", "updates": "updateHeaders"}
 	for _, name := range schemas.SchemaNames() {
-		m := apiMessage{area: name.Area, key: strings.TrimSuffix(name.Area, "s") + "." + name.Name, title: name.Name,
+		area := strings.TrimSuffix(strings.Replace(name.Area, "queries", "query", 1), "s")
+		m := apiMessage{area: name.Area, key: area + "." + name.Name, title: name.Name,
 			schema: name, headers: headers[name.Area], contentType: schemas.ContentJSON}
 		switch {
 		case m.headers != "":
@@ -210,7 +242,7 @@ func apiMessages(t *testing.T) []apiMessage {
 			m.area = "tool calls"
 		case name.Name == "tool_announcement":
 			m.area = "announcements"
-		case name.Area == "hooks" || name.Area == "profiles":
+		case name.Area == "hooks" || name.Area == "profiles" || name.Area == "queries":
 		default:
 			continue // a part of others
 		}
@@ -218,10 +250,12 @@ func apiMessages(t *testing.T) []apiMessage {
 		list = append(list, m)
 	}
 	list = append(list, modelForms()...)
+	list = append(list, commitForm())
 	return append(list,
 		apiMessage{area: "command forms", key: "plain_text", title: "plain text", contentType: "text/plain",
 			summary: "A prompt, steer or follow_up as UTF-8 text that is not blank and does not begin with {.",
-			payload: obj("type", "string", "pattern", `\S`, "maxLength", schemas.MaxText, "examples", []string{"list the files"})},
+			payload: obj("type", "string", "pattern", `\S`, "maxLength", schemas.MaxText, "examples",
+				[]string{"list the files"})},
 		apiMessage{area: "command forms", key: "structured_command", title: "structured CloudEvent",
 			contentType: "application/cloudevents+json", payload: ref("#/components/schemas/structuredCommand"),
 			summary: "Any command as a CloudEvent in structured mode: data is the command's JSON."},

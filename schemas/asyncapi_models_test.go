@@ -3,7 +3,8 @@ package schemas_test
 import "github.com/loopbus/loopbus/schemas"
 
 // apiReplies names the channel of the answers where a channel is asked.
-var apiReplies = map[string]string{"modelRequests": "modelAnswers", "keyRequests": "keyAnswers"}
+var apiReplies = map[string]string{"modelRequests": "modelAnswers", "keyRequests": "keyAnswers",
+	"sessionsQueries": "queryAnswers", "approvalsQueries": "queryAnswers", "sessionQueries": "queryAnswers"}
 
 // at is the channel's address; nil where only the one who asks knows it.
 func (c apiChannel) at() any {
@@ -19,19 +20,24 @@ func modelChannels() []apiChannel {
 	area := func(want string) func(apiMessage) bool { return func(m apiMessage) bool { return m.area == want } }
 	return []apiChannel{
 		{"modelRequests", s.ModelRequest(), "Requests for models",
-			"Runners with --serve-models take them from the queue group models, one each. A request needs a reply subject, where the answer " +
+			"Runners with --serve-models take them from the queue group models, one each. A request needs a reply subject, " +
+				"where the answer " +
 				"comes message by message. The NATS server answers with status 503 if nobody serves models.",
 			nil, area("model requests"), "receive", "receiveModelRequest", "Take a request for a model."},
 		{"modelCalls", s.ModelCall("{modelCall}"), "A model call that is served",
-			"What whoever asked has yet to say to the one who serves the call: that it is to stop, or the parts of a request that was too big " +
+			"What whoever asked has yet to say to the one who serves the call: that it is to stop, or the parts of a " +
+				"request that was too big " +
 				"for one message.",
-			[]string{"modelCall"}, area("model control"), "receive", "receiveModelControl", "Hear of a model call that is served."},
+			[]string{"modelCall"}, area("model control"), "receive", "receiveModelControl",
+			"Hear of a model call that is served."},
 		{"modelAnswers", "", "The answer to a model request",
-			"The reply subject of the request. A message without payload is a heartbeat, one every second; five seconds without a message, or a " +
+			"The reply subject of the request. A message without payload is a heartbeat, one every second; five seconds " +
+				"without a message, or a " +
 				"missing number, mean that the call is lost.",
 			nil, area("model answers"), "send", "answerModelRequest", "Pass on what a model says."},
 		{"keyRequests", s.Key("{provider}"), "Requests for keys",
-			"A runner with --key-service asks for a provider's key before each request, unless it has one that has not expired. The payload " +
+			"A runner with --key-service asks for a provider's key before each request, unless it has one that has not " +
+				"expired. The payload " +
 				"is empty. A header Nats-Service-Error-Code in the answer refuses.",
 			[]string{"provider"}, area("key requests"), "send", "requestKey", "Ask for a provider's key."},
 		{"keyAnswers", "", "The answer to a request for a key",
@@ -43,9 +49,11 @@ func modelChannels() []apiChannel {
 // modelParameter describes the tokens of those subjects.
 func modelParameter(name string) object {
 	if name == "modelCall" {
-		return obj("description", "The call, as the first message of the answer names it.", "examples", []string{"3XKQ7WMZ5B2LD4"})
+		return obj("description", "The call, as the first message of the answer names it.", "examples",
+			[]string{"3XKQ7WMZ5B2LD4"})
 	}
-	return obj("description", "The provider's id in the catalogue: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+	return obj("description", "The provider's id in the catalogue: one token of 1 to 64 characters out of A-Z a-z "+
+		"0-9 _ and -.",
 		"examples", []string{"anthropic"})
 }
 
@@ -68,7 +76,8 @@ func (m *apiMessage) placed() bool {
 func modelForms() []apiMessage {
 	return []apiMessage{
 		{area: "model control", key: "model_cancel", title: "cancel", headers: "modelCancelHeaders",
-			payload: obj("description", "Empty; ignored."), summary: "The model call named in the subject is to stop. It has no number."},
+			payload: obj("description", "Empty; ignored."),
+			summary: "The model call named in the subject is to stop. It has no number."},
 		{area: "model control", key: "model_request_part", title: "part of a request", headers: "modelHeaders",
 			payload: obj("description", "Bytes of the request: put together in the order of their numbers they are its JSON."),
 			summary: "A part of a request, from the second on."},

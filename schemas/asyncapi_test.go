@@ -68,7 +68,7 @@ func TestAsyncAPIReferences(t *testing.T) {
 	})
 	for _, name := range schemas.SchemaNames() {
 		switch name.Area {
-		case "commands", "events", "updates", "models", "keys":
+		case "commands", "events", "updates", "models", "keys", "queries":
 			if !schemaRefs[schemaPath(name)] {
 				t.Errorf("%s/%s: no message carries it", name.Area, name.Name)
 			}

@@ -3,7 +3,8 @@ package schemas
 import "encoding/json"
 
 // Branch makes its session, which must not have begun, a copy of another one: its transcript up to the event with the
-// sequence Seq, 0 for the newest, and its settings. A reply at the end whose tool calls have no results yet is left out.
+// sequence Seq, 0 for the newest, and its settings. A reply at the end whose tool calls have no results yet is left
+// out.
 type Branch struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq,omitempty"`

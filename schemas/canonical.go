@@ -1,75 +1,98 @@
 package schemas
 
 import (
-	"bytes"
 	"encoding/json"
-	"regexp"
 	"unicode/utf8"
 )
 
 // Every tool turn brings one tool request and one tool result, nearly all from workers and runners of ours. Going
 // through their schemas costs more than all the rest of taking them in. What this file accepts, the schemas accept: a
-// payload that is byte for byte what we would have written for what it says has no member too many, too few or twice, so
-// only the values remain to be checked. Whatever is not accepted here goes through its schema.
-
-var callKeyRE = regexp.MustCompile(`^c[1-9][0-9]{0,19}$`)
+// payload that is written as we write has no member too many, too few or twice ([writtenObject]), so only the values
+// remain to be checked. Whatever is not accepted here goes through its schema.
 
 // maxInteger is the largest integer that every JSON reader keeps exactly.
 const maxInteger = 1<<53 - 1
 
-// canonical decodes a payload into v, and reports whether v would be written just so.
-func canonical(payload []byte, v any) bool {
-	if !utf8.Valid(payload) || json.Unmarshal(payload, v) != nil {
-		return false
-	}
-	written, err := marshalPlain(v)
-	return err == nil && bytes.Equal(written, payload)
-}
-
 // canonicalResult reads a tool_result that needs no schema.
 func canonicalResult(payload []byte) (id string, r *ToolResponse, ok bool) {
-	var w ToolAnswer
-	if !canonical(payload, &w) || utf8.RuneCountInString(w.ID) > MaxCommandID || !w.sound() {
+	w := newWrittenObject(payload)
+	r = new(ToolResponse)
+	w.open()
+	id = w.optionalText("id")
+	r.Call = CallKey(w.neededText("call"))
+	r.ToolCallID, r.ToolName = w.neededText("toolCallId"), w.neededText("toolName")
+	w.need("result")
+	r.Result = w.result()
+	w.need("isError")
+	r.IsError = w.flag()
+	r.DurationMs = w.optionalCount("durationMs")
+	r.Worker = w.optionalText("worker")
+	w.close()
+	if !w.complete() || utf8.RuneCountInString(id) > MaxCommandID || !r.sound() {
 		return "", nil, false
 	}
-	return w.ID, &w.ToolResponse, true
+	return id, r, true
 }
 
 func (r *ToolResponse) sound() bool {
-	return callKeyRE.MatchString(string(r.Call)) && len(r.ToolCallID) <= MaxCommandID && CheckToken("", r.ToolName) == nil &&
-		inRange(r.DurationMs) && len(r.Worker) <= MaxCommandID && r.Result.sound()
+	return isCallKey(string(r.Call)) && len(r.ToolCallID) <= MaxCommandID && isToken(r.ToolName) &&
+		len(r.Worker) <= MaxCommandID && r.Result.sound()
 }
 
-// sound accepts results of plain text; images are checked by their schema.
+// sound accepts results of plain text.
 func (r *ToolResult) sound() bool {
-	if r.Content == nil {
-		return false
-	}
 	for _, c := range r.Content {
 		if _, ok := c.(Text); !ok {
 			return false
 		}
 	}
-	return len(r.Details) == 0 || strict(r.Details)
+	return true
 }
 
-// canonicalRequest reports whether a tool request needs no schema.
-func canonicalRequest(payload []byte) bool {
-	var r ToolRequest
-	if !canonical(payload, &r) {
-		return false
+// canonicalRequest reads a tool request that needs no schema.
+func canonicalRequest(payload []byte) (r ToolRequest, ok bool) {
+	w := newWrittenObject(payload)
+	w.open()
+	r.Session, r.RunID, r.TurnID = w.neededText("session"), w.neededText("runId"), w.neededText("turnId")
+	r.Call = CallKey(w.neededText("call"))
+	r.ToolCallID, r.ToolName = w.neededText("toolCallId"), w.neededText("toolName")
+	r.Version, r.Workspace = w.optionalText("version"), w.optionalText("workspace")
+	w.need("arguments")
+	r.Arguments = w.json()
+	r.Effect = Effect(w.optionalText("effect"))
+	r.TimeoutMs = w.optionalCount("timeoutMs")
+	r.StartSeq = uint64(w.optionalCount("startSeq"))
+	r.TraceParent, r.ReplyTo = w.optionalText("traceparent"), w.optionalText("replyTo")
+	r.Nonce = w.optionalText("nonce")
+	w.close()
+	if !w.complete() || !r.sound() {
+		return ToolRequest{}, false
 	}
-	if len(r.Arguments) == 0 || r.Arguments[0] != '{' {
-		return false
-	}
+	return r, true
+}
+
+func (r ToolRequest) sound() bool {
 	known := r.Effect == "" || r.Effect == EffectUnsafe || r.Effect.Repeatable()
-	return known && CheckSession(r.Session) == nil && r.RunID != "" && len(r.RunID) <= MaxCommandID &&
-		len(r.TurnID) <= MaxCommandID && callKeyRE.MatchString(string(r.Call)) && r.Queue().Check() == nil &&
-		inRange(r.TimeoutMs) && r.StartSeq >= 1 && r.StartSeq <= maxInteger && len(r.TraceParent) <= MaxCommandID &&
-		(r.ReplyTo == "" || replyRE.MatchString(r.ReplyTo)) && strict(r.Arguments)
+	return known && r.Arguments[0] == '{' && isToken(r.Session) && r.RunID != "" && len(r.RunID) <= MaxCommandID &&
+		len(r.TurnID) <= MaxCommandID && isCallKey(string(r.Call)) && r.Queue().Check() == nil && r.StartSeq >= 1 &&
+		len(
+			r.TraceParent,
+		) <= MaxCommandID && (r.Nonce == "" || isToken(r.Nonce)) && (r.ReplyTo == "" || replyRE.MatchString(r.ReplyTo))
 }
 
-func inRange(n int64) bool { return n >= 0 && n <= maxInteger }
+// isCallKey reports whether a key is one of [NewCallKey].
+func isCallKey(key string) bool {
+	const longest = 21 // c and twenty digits
+	if len(key) < 2 || len(key) > longest || key[0] != 'c' || key[1] == '0' {
+		return false
+	}
+	for i := 1; i < len(key); i++ {
+		if !isDigit(key[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 func strict(raw json.RawMessage) bool {
 	_, err := decodeStrict(raw)

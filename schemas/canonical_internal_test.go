@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // seeds are the examples of a message and what its writers make of it.
@@ -39,12 +43,21 @@ func plainRequest() ToolRequest {
 		Arguments: json.RawMessage(`{"v":"x"}`), StartSeq: 7}
 }
 
-// FuzzCanonicalResult holds the short way against the schema: it must accept nothing that the schema refuses.
+// FuzzCanonicalResult holds the short way against the schema: it must accept nothing that the schema refuses, and read
+// what the long way reads.
 func FuzzCanonicalResult(f *testing.F) {
 	seeds(f, "commands/tool_result", plainResult())
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if _, _, ok := canonicalResult(payload); !ok {
+		id, r, ok := canonicalResult(payload)
+		if !ok {
 			return
+		}
+		var want ToolAnswer
+		if err := json.Unmarshal(payload, &want); err != nil {
+			t.Fatalf("%q: %v", payload, err)
+		}
+		if d := cmp.Diff(want, ToolAnswer{id, *r}); d != "" {
+			t.Errorf("%q (-want +got):\n%s", payload, d)
 		}
 		if err := validate("", SchemaName{"commands", "tool_result"}, payload); err != nil {
 			t.Errorf("%q: %v", payload, err)
@@ -56,8 +69,16 @@ func FuzzCanonicalResult(f *testing.F) {
 func FuzzCanonicalRequest(f *testing.F) {
 	seeds(f, "tools/tool_request", plainRequest())
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if !canonicalRequest(payload) {
+		r, ok := canonicalRequest(payload)
+		if !ok {
 			return
+		}
+		var want ToolRequest
+		if err := json.Unmarshal(payload, &want); err != nil {
+			t.Fatalf("%q: %v", payload, err)
+		}
+		if d := cmp.Diff(want, r); d != "" {
+			t.Errorf("%q (-want +got):\n%s", payload, d)
 		}
 		if err := validate("", SchemaName{"tools", "tool_request"}, payload); err != nil {
 			t.Errorf("%q: %v", payload, err)
@@ -66,19 +87,70 @@ func FuzzCanonicalRequest(f *testing.F) {
 }
 
 func TestWhatWeWriteTakesTheShortWay(t *testing.T) {
-	result, err := marshalPlain(plainResult())
+	t.Parallel()
+	full := plainRequest()
+	full.Version, full.Workspace, full.Effect, full.TimeoutMs = "2", "w", EffectIdempotent, 5
+	full.TraceParent, full.ReplyTo = "00-1-2-01", "agent.reply.x.c7"
+	for _, request := range []ToolRequest{plainRequest(), full} {
+		payload, err := marshalPlain(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, ok := canonicalRequest(payload)
+		if d := cmp.Diff(request, r); !ok || d != "" {
+			t.Errorf("request %s: %v (-want +got):\n%s", payload, ok, d)
+		}
+	}
+	took := 1500 * time.Millisecond
+	for _, answer := range []ToolAnswer{
+		plainResult(), full.Answer("w", TextResult("\x1b[1mbold\x1b[0m \u2028 \"\\ <&> \u00e9\U0001F600"), false, took),
+		full.Answer("w", ErrorResult("broken"), true, 0), full.Answer("w", ToolResult{Content: Contents{}}, false, took),
+		full.Answer("w", ToolResult{Content: Contents{Text{Text: "a"}, Text{}}, Terminate: true}, false, took),
+	} {
+		payload, err := marshalPlain(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, r, ok := canonicalResult(payload)
+		if !ok {
+			t.Errorf("result %s takes the long way", payload)
+		} else if d := cmp.Diff(answer, ToolAnswer{id, *r}); d != "" {
+			t.Errorf("result %s (-want +got):\n%s", payload, d)
+		}
+	}
+}
+
+// What is written otherwise takes the long way, wherever it is cut off or changed.
+func TestWhatOthersWriteTakesTheLongWay(t *testing.T) {
+	t.Parallel()
+	cut := plainResult()
+	cut.Result.Content = append(cut.Result.Content, Text{Text: "\\\"\n"})
+	payload, err := marshalPlain(cut)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, r, ok := canonicalResult(result); !ok || id != "result/c7" || r.Call != "c7" {
-		t.Errorf("result %s: %q %v %v", result, id, r, ok)
+	for i := range payload {
+		if _, _, ok := canonicalResult(payload[:i]); ok {
+			t.Errorf("accepted %s", payload[:i])
+		}
 	}
-	request, err := marshalPlain(plainRequest())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !canonicalRequest(request) {
-		t.Errorf("request %s", request)
+	text := string(payload)
+	with := func(old, changed string) string { return strings.Replace(text, old, changed, 1) }
+	for _, other := range []string{
+		text + " ", " " + text, with(`"call"`, `"Call"`), with(`"worker":"w"`, `"worker":""`),
+		with(`"isError":false`, `"isError":false,"isError":true`),
+		with(`"isError":false`, `"isError":0`), with(`,"isError":false`, ``),
+		with(`"type":"text"`, `"type":"image"`), with(`{"n":[1,{}]}`, `{"n":1,"n":2}`),
+		with(`{"n":[1,{}]}`, `{"n":[1,{}]`), with(`"c7"`, `"c07"`),
+		with(`a<b`, "a\nb"), with(`a<b`, "a\xffb"),
+		with(`"worker"`, `"extra":1,"worker"`), with(`:"echo"`, `: "echo"`),
+	} {
+		if other == text {
+			t.Fatal("nothing is changed")
+		}
+		if _, _, ok := canonicalResult([]byte(other)); ok {
+			t.Errorf("accepted %q", other)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 	SchemaBase  = "https://loopbus.dev/schemas/"
 )
 
-// Header names of a CloudEvent in binary mode (NATS protocol binding), and of the trace context. NATS headers are case-sensitive.
+// Header names of a CloudEvent in binary mode (NATS protocol binding), and of the trace context. NATS headers are
+// case-sensitive.
 const (
 	HeaderSpecVersion     = "ce-specversion"
 	HeaderID              = "ce-id"
@@ -72,37 +73,42 @@ func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
 	}
-	named := wireNames[e.Type()]
-	h := newHeader()
-	h.set(HeaderSpecVersion, SpecVersion)
-	h.set(HeaderID, e.ID())
-	h.set(HeaderSource, e.Source)
-	h.set(HeaderType, named.ceType)
-	h.set(HeaderSubject, e.Session)
-	h.set(HeaderTime, e.Time.UTC().Format(time.RFC3339Nano))
-	h.set(HeaderDataContentType, ContentJSON)
-	h.set(HeaderDataSchema, named.dataSchema)
-	h.set(HeaderSequence, padded(e.Seq))
-	h.set(HeaderRunID, e.RunID)
-	h.set(HeaderTurnID, e.TurnID)
-	h.set(HeaderCorrelationID, e.CorrelationID)
-	h.set(HeaderCausationID, e.CausationID)
-	h.set(HeaderPartitionKey, e.Session)
-	h.set(HeaderTraceParent, e.TraceParent)
-	h.set(HeaderPrevHash, e.PrevHash)
-	return h.values, payload, nil
+	header, payload = StoredEvent{Event: e, Name: string(e.Type()), Raw: payload}.Binary()
+	return header, payload, nil
 }
 
-// wireNames are the CloudEvents type and schema of each event type, made once: they are on every event.
-var wireNames = func() map[EventType]wireName {
-	names := make(map[EventType]wireName, len(eventTypes))
+// Binary returns the event by itself, as a CloudEvent in binary mode with all its attributes: headers and payload. It
+// is the form that logs of before have. The headers are a fresh map.
+func (s StoredEvent) Binary() (header map[string][]string, payload []byte) {
+	h := newHeader()
+	h.set(HeaderSpecVersion, SpecVersion)
+	h.set(HeaderID, s.ID())
+	h.set(HeaderSource, s.Source)
+	h.set(HeaderType, CloudEventType(s.Name))
+	h.set(HeaderSubject, s.Session)
+	h.set(HeaderTime, s.Time.UTC().Format(time.RFC3339Nano))
+	h.set(HeaderDataContentType, ContentJSON)
+	h.set(HeaderDataSchema, DataSchema("events", s.Name))
+	h.set(HeaderSequence, padded(s.Seq))
+	h.set(HeaderRunID, s.RunID)
+	h.set(HeaderTurnID, s.TurnID)
+	h.set(HeaderCorrelationID, s.CorrelationID)
+	h.set(HeaderCausationID, s.CausationID)
+	h.set(HeaderPartitionKey, s.Session)
+	h.set(HeaderTraceParent, s.TraceParent)
+	h.set(HeaderPrevHash, s.PrevHash)
+	h.set(HeaderDataRef, s.Ref)
+	return h.values, s.Raw
+}
+
+// wireNames are the CloudEvents types of the events, made once: every event has one.
+var wireNames = func() map[EventType]string {
+	names := make(map[EventType]string, len(eventTypes))
 	for t := range eventTypes {
-		names[t] = wireName{CloudEventType(t), DataSchema("events", string(t))}
+		names[t] = CloudEventType(t)
 	}
 	return names
 }()
-
-type wireName struct{ ceType, dataSchema string }
 
 // padded is a sequence of twenty digits, so that text sorts as numbers do.
 func padded(seq uint64) string {
@@ -141,23 +147,12 @@ func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err err
 // caller has to fetch the payload first (see [DataRef]). A missing or broken attribute is an error wrapping
 // [ErrAttribute], an unknown type an [UnknownTypeError].
 func DecodeEvent(header map[string][]string, payload []byte) (Event, error) {
-	env, err := readEnvelope(header)
+	s, err := splitBinary(header, payload)
 	if err != nil {
 		return Event{}, err
 	}
-	session, seq, err := splitID(env.id)
-	if err != nil {
-		return Event{}, err
-	}
-	data, err := DecodeEventData(EventType(env.name), payload)
-	if err != nil {
-		return Event{}, fmt.Errorf("schemas: event %s: %w", env.id, err)
-	}
-	return Event{
-		Session: session, Seq: seq, Time: env.time, Source: env.source, RunID: env.runID, TurnID: env.turnID,
-		CorrelationID: env.correlationID, CausationID: env.causationID,
-		TraceParent: env.traceParent, PrevHash: env.prevHash, Data: data,
-	}, nil
+	s.Ref = ""
+	return s.Decode(nil)
 }
 
 // DecodeUpdate reads an update from the headers and payload of a message. Its errors are those of [DecodeEvent].
@@ -195,13 +190,13 @@ const maxPooled = 64 << 10
 
 var hashBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Hash is the hash that the next event carries as prevhash: SHA-256, in hex, over the message's ce- headers, sorted, and
-// its payload, both as stored. Other headers belong to the transport.
+// Hash is the hash of a message of a log, which the next one carries: SHA-256, in hex, over its ce- and Loopbus-
+// headers, sorted, and its payload, both as stored. Other headers belong to the transport.
 func Hash(header map[string][]string, payload []byte) string {
 	var fixed [24]string
 	keys := fixed[:0]
 	for k := range header {
-		if strings.HasPrefix(k, "ce-") {
+		if strings.HasPrefix(k, "ce-") || strings.HasPrefix(k, "Loopbus-") {
 			keys = append(keys, k)
 		}
 	}

@@ -15,8 +15,9 @@ import (
 
 func sampleEvent() schemas.Event {
 	return schemas.Event{
-		Session: "s1", Seq: 42, Time: time.Date(2026, 1, 2, 3, 4, 5, 678900000, time.UTC), Source: "/loopbus/runner/Zürich \"x\" 100%",
-		RunID: "r1", TurnID: "r1-t0", CorrelationID: "cmd 1", CausationID: "cmd\n2",
+		Session: "s1", Seq: 42, Time: time.Date(2026, 1, 2, 3, 4, 5, 678900000, time.UTC),
+		Source: "/loopbus/runner/Zürich \"x\" 100%",
+		RunID:  "r1", TurnID: "r1-t0", CorrelationID: "cmd 1", CausationID: "cmd\n2",
 		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", PrevHash: strings.Repeat("ab", 32),
 		Data: &schemas.ToolExecutionStart{ToolCallID: "a|b", ToolName: "ls", Args: json.RawMessage(`{"z":1,"a":"<>"}`)},
 	}
@@ -115,7 +116,8 @@ func TestDecodeEventRefuses(t *testing.T) {
 	for _, key := range []string{"ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time"} {
 		h := maps.Clone(header)
 		delete(h, key)
-		if _, err := schemas.DecodeEvent(h, payload); !errors.Is(err, schemas.ErrAttribute) || !strings.Contains(err.Error(), key) {
+		if _, err := schemas.DecodeEvent(h, payload); !errors.Is(err, schemas.ErrAttribute) ||
+			!strings.Contains(err.Error(), key) {
 			t.Errorf("without %s: error %v", key, err)
 		}
 	}
@@ -142,7 +144,8 @@ func TestDecodeEventRefuses(t *testing.T) {
 		t.Errorf("illegal session: error %v", err)
 	}
 	var unknown *schemas.UnknownTypeError
-	for _, ceType := range []string{"com.example.x", "dev.loopbus.agent_dance.v1", "dev.loopbus.turn_start.v2", "dev.loopbus.message_update.v1"} {
+	for _, ceType := range []string{"com.example.x", "dev.loopbus.agent_dance.v1", "dev.loopbus.turn_start.v2",
+		"dev.loopbus.message_update.v1"} {
 		h["ce-id"], h["ce-type"] = []string{"s1/1"}, []string{ceType}
 		if _, err := schemas.DecodeEvent(h, payload); !errors.As(err, &unknown) {
 			t.Errorf("type %s: error %v", ceType, err)

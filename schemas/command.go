@@ -1,8 +1,11 @@
 package schemas
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 )
 
@@ -130,7 +133,8 @@ type SetThinkingLevel struct {
 	ThinkingLevel ThinkingLevel `json:"thinkingLevel"`
 }
 
-// SetTools chooses the session's tools by name from the next run on. Null means every tool announced, an empty list none.
+// SetTools chooses the session's tools by name from the next run on. Null means every tool announced, an empty list
+// none.
 type SetTools struct {
 	Tools []string `json:"tools"`
 }
@@ -148,8 +152,8 @@ type SetModes struct {
 	ToolExecution ExecutionMode `json:"toolExecution,omitempty"`
 }
 
-// SetWorkspace chooses, from the next run on, the workspace whose workers the session's tool calls are for. Empty is none,
-// whatever the runner's default.
+// SetWorkspace chooses, from the next run on, the workspace whose workers the session's tool calls are for. Empty is
+// none, whatever the runner's default.
 type SetWorkspace struct {
 	Workspace string `json:"workspace"`
 }
@@ -239,6 +243,34 @@ var commandTypes = map[CommandKind]func() CommandData{
 
 // KnownCommand reports whether kind is one of this package's.
 func KnownCommand(kind CommandKind) bool { return commandTypes[kind] != nil }
+
+// KnownMember reports whether the JSON of a command of this kind may have a member of that name that means something.
+// "id" is one of every kind.
+func KnownMember(kind CommandKind, name string) bool { return commandMembers[kind][name] }
+
+// commandMembers are the members that the schemas of the commands name.
+var commandMembers = func() map[CommandKind]map[string]bool {
+	all := make(map[CommandKind]map[string]bool, len(commandTypes))
+	for kind, empty := range commandTypes {
+		members := map[string]bool{"id": true}
+		addMembers(members, reflect.TypeOf(empty()).Elem())
+		all[kind] = members
+	}
+	return all
+}()
+
+func addMembers(members map[string]bool, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			addMembers(members, f.Type)
+		case name != "-":
+			members[cmp.Or(name, f.Name)] = true
+		}
+	}
+}
 
 // DecodeCommandData reads the payload of a command that has been validated already (see [ParseCommand]). An unknown
 // kind gives an [UnknownTypeError].

@@ -1,8 +1,8 @@
 package schemas
 
 // Headers of a dead letter: why it was given up, the stream, sequence and subject it was stored under, how often it had
-// been delivered, the Nats-Msg-Id it had, and its full size in bytes where it had to be cut to fit. The letter keeps its
-// other headers, but for those beginning with Nats-, and its payload.
+// been delivered, the Nats-Msg-Id it had, and its full size in bytes where it had to be cut to fit. The letter keeps
+// its other headers, but for those beginning with Nats-, and its payload.
 const (
 	HeaderDeadReason     = "Loopbus-Dead-Reason"
 	HeaderDeadStream     = "Loopbus-Dead-Stream"

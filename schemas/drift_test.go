@@ -46,6 +46,7 @@ func TestSchemasHaveTheMembersOfTheTypes(t *testing.T) {
 func describedTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{
 		"common/input.v1.json":                              reflect.TypeFor[Input](),
+		"events/command_accepted.v1.json#/$defs/follow":     reflect.TypeFor[Follow](),
 		"common/types.v1.json#/$defs/model":                 reflect.TypeFor[ModelRef](),
 		"common/types.v1.json#/$defs/usage":                 reflect.TypeFor[Usage](),
 		"common/types.v1.json#/$defs/cost":                  reflect.TypeFor[Cost](),
@@ -81,6 +82,9 @@ func describedTypes() map[string]reflect.Type {
 	types["keys/key_answer.v1.json"] = reflect.TypeFor[KeyAnswer]()
 	types["tools/tool_definition.v1.json#/$defs/argumentRewrite"] = reflect.TypeFor[ArgumentRewrite]()
 	types["tools/tool_definition.v1.json#/$defs/annotations"] = reflect.TypeFor[ToolAnnotations]()
+	for ref, goType := range queryTypes() {
+		types["queries/"+ref] = goType
+	}
 	for name, newData := range eventTypes {
 		types["events/"+string(name)+".v1.json"] = reflect.TypeOf(newData()).Elem()
 	}
@@ -109,7 +113,7 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	for goType, def := range map[string]string{
 		"WhenBusy": "whenBusy", "Queue": "queue", "StopReason": "stopReason", "TerminationReason": "terminationReason",
 		"ThinkingLevel": "thinkingLevel", "QueueMode": "queueMode", "ExecutionMode": "executionMode", "Effect": "effect",
-		"CommandKind": "commandKind", "HookName": "hookName",
+		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode",
 	} {
 		want, got := sorted(constants[goType]), enumOf(compileRef(t, "common/types.v1.json#/$defs/"+def))
 		if d := cmp.Diff(want, got); d != "" || len(want) == 0 {
@@ -119,6 +123,14 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	stream := compileRef(t, "updates/message_update.v1.json#/$defs/streamEvent").Properties["type"]
 	if d := cmp.Diff(sorted(constants["StreamEventType"]), enumOf(stream)); d != "" {
 		t.Errorf("StreamEventType (-Go +schema):\n%s", d)
+	}
+	for goType, at := range map[string]*jsonschema.Schema{
+		"SessionStatus": compileRef(t, "queries/sessions_page.v1.json#/$defs/status"),
+		"QueryCode":     compileRef(t, "queries/query_error.v1.json").Properties["code"],
+	} {
+		if d := cmp.Diff(sorted(constants[goType]), enumOf(at)); d != "" {
+			t.Errorf("%s (-Go +schema):\n%s", goType, d)
+		}
 	}
 	codes := compileRef(t, "events/command_rejected.v1.json").Properties["code"]
 	if d := cmp.Diff(sorted(constants["Reject*"]), enumOf(codes)); d != "" {

@@ -24,7 +24,8 @@ type RunConfig struct {
 }
 
 // Limits end a run; zero is off. Costs are in US dollars. The wall clock counts from agent_start. The budgets of tokens
-// and money are looked at before each request; WarnShare is the share of one, up to 1, at which a [BudgetWarning] is given.
+// and money are looked at before each request; WarnShare is the share of one, up to 1, at which a [BudgetWarning] is
+// given.
 type Limits struct {
 	MaxTurns         int     `json:"maxTurns,omitempty"`
 	MaxTokens        int64   `json:"maxTokens,omitempty"`
@@ -78,7 +79,8 @@ type AgentStart struct {
 	ErrorMessage string     `json:"errorMessage,omitempty"`
 }
 
-// AgentEnd ends a run. Messages are the ids of what the run added to the transcript. DurationMs counts from agent_start.
+// AgentEnd ends a run. Messages are the ids of what the run added to the transcript. DurationMs counts from
+// agent_start.
 type AgentEnd struct {
 	Messages          []string          `json:"messages"`
 	TerminationReason TerminationReason `json:"terminationReason"`
@@ -113,24 +115,27 @@ type MessageStart struct {
 
 // MessageEnd is a message with all its content. Interrupted closes a reply whose runner died or failed in the middle:
 // it is not part of the transcript. Failure marks the reply that stands for a failed run; agent_end then names nothing
-// else. TerminationReason says what cut the reply off, where that is not its stop reason. Retryable says of a failed reply
-// that asking again may help.
+// else. TerminationReason says what cut the reply off, where that is not its stop reason. FailureCode says what kind of
+// failure ended a failed reply, where its model said so; Retryable says that asking again may help, and is what counts.
 type MessageEnd struct {
 	MessageID         string            `json:"messageId"`
 	Message           AnyMessage        `json:"message"`
 	Interrupted       bool              `json:"interrupted,omitempty"`
 	Failure           bool              `json:"failure,omitempty"`
+	FailureCode       FailureCode       `json:"failureCode,omitempty"`
 	Retryable         bool              `json:"retryable,omitempty"`
 	TerminationReason TerminationReason `json:"terminationReason,omitempty"`
 	DurationMs        int64             `json:"durationMs,omitempty"`
 }
 
 // ToolExecutionStart says that a call is being taken up. Args are the raw ones, as the model gave them. The sequence of
-// this event makes the call's key (see [NewCallKey]).
+// this event makes the call's key (see [NewCallKey]). Nonce is random: with it the call has ids on the bus that nobody
+// can take beforehand, the same for whoever takes the session over ([ToolRequest.IdempotencyKey]).
 type ToolExecutionStart struct {
 	ToolCallID string          `json:"toolCallId"`
 	ToolName   string          `json:"toolName"`
 	Args       json.RawMessage `json:"args"`
+	Nonce      string          `json:"nonce,omitempty"`
 }
 
 // ToolExecutionEnd is a call's one result, after all hooks.

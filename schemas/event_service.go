@@ -17,8 +17,10 @@ const (
 )
 
 // CommandAccepted says that a command is in the log and will have an outcome. Data is its payload: what waits in a
-// queue waits here. The command's id is CommandID, which is also the event's causation id. Queue is where an input waits,
-// empty for other commands.
+// queue waits here. The command's id is CommandID, which is also the event's causation id. Queue is where an input
+// waits, empty for other commands. Follows are the events that the command decided on besides, in order; they are
+// appended right after this one, by another process if this one dies first. Nil, which no writer of this version leaves
+// it at, is how logs of before Follows are known.
 type CommandAccepted struct {
 	CommandID string          `json:"commandId"`
 	Kind      CommandKind     `json:"kind"`
@@ -26,6 +28,17 @@ type CommandAccepted struct {
 	Source    string          `json:"source,omitempty"`
 	Time      *time.Time      `json:"time,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
+	Follows   []Follow        `json:"follows,omitzero"`
+}
+
+// Follow is what is needed to append an event that follows a command_accepted. Type is command_applied,
+// command_superseded, command_withdrawn or approval_resolved. CommandID and Kind name the command that the event is
+// about, where that is not the accepted one itself. Resolved is the event where it is an approval_resolved, else nil.
+type Follow struct {
+	Type      EventType         `json:"type"`
+	CommandID string            `json:"commandId,omitempty"`
+	Kind      CommandKind       `json:"kind,omitempty"`
+	Resolved  *ApprovalResolved `json:"resolved,omitempty"`
 }
 
 // CommandApplied says that a command has had its effect. RunID and TurnID of the event say where; MessageIDs are the
@@ -66,6 +79,7 @@ const (
 	RejectInternal   = "internal"    // a fault of ours
 	RejectNotPlain   = "not_plain"   // plain text where only JSON will do
 	RejectCloudEvent = "cloud_event" // a CloudEvent with a missing or wrong attribute
+	RejectForeign    = "foreign"     // no client's: an answer of a NATS server, or a message of ours that is no command
 )
 
 // CommandSuperseded says that a queued command will not take effect because another took its place.
@@ -75,7 +89,7 @@ type CommandSuperseded struct {
 	By        string      `json:"by"`
 }
 
-// CommandWithdrawn says that a queued command was taken back by the command By before it took effect.
+// CommandWithdrawn says that a queued command was withdrawn by the command By before it took effect.
 type CommandWithdrawn struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
@@ -100,11 +114,11 @@ type QueueUpdate struct {
 
 // HookDecision records what a hook decided, so that replay and recovery do not ask again. It is about the call, the
 // input (CommandID) or the message (MessageID) that it names, or about the model call that follows. Args are the
-// arguments as the hook left them, where it changed them. Ask says that the call needs an approval, which is waited
-// for TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead,
-// or, before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
-// result or context that were replaced; what they became stands in the event of that message, or, for a context, nowhere.
-// By names who decided, and Failures who was asked and not heard.
+// arguments as the hook left them, where it changed them. Ask says that the call needs an approval, which is waited for
+// TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead, or,
+// before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
+// result or context that were replaced; what they became stands in the event of that message, or, for a context,
+// nowhere. By names who decided, and Failures who was asked and not heard.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`
 	ToolCallID   string          `json:"toolCallId,omitempty"`

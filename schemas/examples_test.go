@@ -106,6 +106,9 @@ func decodeAs(name schemas.SchemaName, raw []byte) (any, error) {
 		_, data, err := schemas.ParseCommand(schemas.CommandKind(name.Name), raw)
 		return data, err
 	}
+	if name.Area == "queries" {
+		return decodeQuery(name.Name, raw)
+	}
 	into := map[string]any{
 		"tool_definition":   new(schemas.ToolDefinition),
 		"tool_announcement": new(schemas.ToolAnnouncement),

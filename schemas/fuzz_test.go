@@ -121,7 +121,8 @@ func FuzzDecodeEvent(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(flatten(header), payload)
-	f.Add("ce-specversion:1.0\nce-id:s1/1\nce-source:%41\nce-type:dev.loopbus.turn_start.v1\nce-time:0000-01-01T00:00:00+01:00", []byte(`{}`))
+	f.Add("ce-specversion:1.0\nce-id:s1/1\nce-source:%41\nce-type:dev.loopbus.turn_start.v1\n"+
+		"ce-time:0000-01-01T00:00:00+01:00", []byte(`{}`))
 	f.Fuzz(func(t *testing.T, headers string, payload []byte) {
 		first, err := schemas.DecodeEvent(unflatten(headers), payload)
 		if err != nil {
@@ -231,7 +232,8 @@ func FuzzHeaderValue(f *testing.F) {
 
 // FuzzDecodeStrict holds the strict reader against the standard one: it accepts nothing that the other does not.
 func FuzzDecodeStrict(f *testing.F) {
-	for _, raw := range []string{`{"a":[1,2.5,-1e3,true,null,"x"],"b":{}}`, `[`, `{"a":1,"a":2}`, `1e999`, `{} {}`, `{"a"}`, `[1,]`} {
+	for _, raw := range []string{`{"a":[1,2.5,-1e3,true,null,"x"],"b":{}}`, `[`, `{"a":1,"a":2}`, `1e999`, `{} {}`,
+		`{"a"}`, `[1,]`} {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

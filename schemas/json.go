@@ -82,4 +82,4 @@ func notNil[T any](list []T) []T {
 }
 
 // Marshal encodes a value of this package as it goes over the wire: without HTML escaping.
-func Marshal(v any) ([]byte, error) { return marshalPlain(v) }
+func Marshal(v any) ([]byte, error) { return appendValue(nil, v) }

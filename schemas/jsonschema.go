@@ -16,8 +16,8 @@ var schemaFS embed.FS
 
 const schemaRoot = "jsonschema"
 
-// SchemaName names one of the embedded JSON Schemas: its area (messages, events, updates, commands, tools, models, keys; common for
-// the parts they share) and its name there.
+// SchemaName names one of the embedded JSON Schemas: its area (messages, events, updates, commands, tools, models,
+// keys; common for the parts they share) and its name there.
 type SchemaName struct {
 	Area string
 	Name string

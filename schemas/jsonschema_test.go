@@ -104,7 +104,8 @@ func TestSchemaUnknown(t *testing.T) {
 // Compiling never leaves the program: neither for files nor for the network.
 func TestCompilerLoadsOnlyEmbeddedSchemas(t *testing.T) {
 	for _, ref := range []string{
-		"file:///etc/hostname", "http://127.0.0.1/x.json", "https://example.com/x.json", schemas.SchemaBase + "commands/none.v1.json",
+		"file:///etc/hostname", "http://127.0.0.1/x.json", "https://example.com/x.json",
+		schemas.SchemaBase + "commands/none.v1.json",
 		schemas.SchemaBase + "../../doc.go",
 	} {
 		c := schemas.NewCompiler()

@@ -110,6 +110,13 @@ func (m *CustomMessage) MarshalJSON() ([]byte, error) { return m.Raw, nil }
 
 // DecodeMessage reads one message of any role. The content of a user message may be a plain string.
 func DecodeMessage(raw []byte) (Message, error) {
+	if m, ok := writtenMessage(raw); ok {
+		return m, nil
+	}
+	return decodeMessage(raw)
+}
+
+func decodeMessage(raw []byte) (Message, error) {
 	var head struct {
 		Role Role `json:"role"`
 	}
@@ -140,10 +147,14 @@ type Messages []Message
 
 // MarshalJSON never writes null.
 func (ms Messages) MarshalJSON() ([]byte, error) {
-	if ms == nil {
-		return []byte("[]"), nil
+	o := object{b: []byte{'['}}
+	for i, m := range ms {
+		if i > 0 {
+			o.b = append(o.b, ',')
+		}
+		o.value(m)
 	}
-	return marshalPlain([]Message(ms))
+	return append(o.b, ']'), o.err
 }
 
 // UnmarshalJSON reads a list of messages of any roles.
@@ -169,10 +180,7 @@ type AnyMessage struct{ Message }
 
 // MarshalJSON writes the message; without one, null.
 func (m AnyMessage) MarshalJSON() ([]byte, error) {
-	if m.Message == nil {
-		return []byte("null"), nil
-	}
-	return marshalPlain(m.Message)
+	return appendValue(nil, m.Message)
 }
 
 // UnmarshalJSON reads a message of any role, or null.

@@ -11,21 +11,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const zeroUsage = `{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
+const zeroUsage = `{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,` +
+	`"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
 
 // What is written in the order of the types comes back byte for byte: signatures with any character, the member order
 // of arguments and details, numbers as they were written.
 func TestMessagesRoundTripByteForByte(t *testing.T) {
 	for name, in := range map[string]string{
-		"user":               `{"role":"user","content":[{"type":"text","text":"a <b> & c"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"timestamp":5}`,
-		"text signature":     `{"role":"assistant","content":[{"type":"text","text":"","textSignature":"{\"v\":1,\"id\":\"m<>&\"}"}],"usage":` + zeroUsage + `,"stopReason":"stop"}`,
-		"thinking signature": `{"role":"assistant","content":[{"type":"thinking","thinking":"","thinkingSignature":"EuYB+/=","redacted":true}],"usage":` + zeroUsage + `,"stopReason":"stop"}`,
-		"arguments":          `{"role":"assistant","content":[{"type":"toolCall","id":"a|b","name":"t","arguments":{"z":1,"a":{"y":[1.0,1e2,12345678901234567890],"b":null},"é":"\u00e9</script>"},"thoughtSignature":"+/<>"}],"usage":` + zeroUsage + `,"stopReason":"toolUse"}`,
-		"details":            `{"role":"toolResult","toolCallId":"a","toolName":"t","content":[],"details":{"z":0.10,"a":"<&>"},"isError":true}`,
-		"details null":       `{"role":"toolResult","toolCallId":"a","toolName":"t","content":[],"details":null,"isError":false}`,
-		"details text":       `{"role":"toolResult","toolCallId":"a","toolName":"t","content":[],"details":"x","isError":false}`,
-		"error":              `{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","responseModel":"n","responseId":"r","usage":` + zeroUsage + `,"stopReason":"aborted","errorMessage":"no","timestamp":1}`,
-		"custom":             `{"z":1,"role":"note","a":{"c":1.50,"b":"<>"}}`,
+		"user": `{"role":"user","content":[{"type":"text","text":"a <b> & c"},{"type":"image",` +
+			`"data":"aGk=","mimeType":"image/png"}],"timestamp":5}`,
+		"text signature": `{"role":"assistant","content":[{"type":"text","text":"","textSignature":"{\"v\":1,` +
+			`\"id\":\"m<>&\"}"}],"usage":` + zeroUsage + `,"stopReason":"stop"}`,
+		"thinking signature": `{"role":"assistant","content":[{"type":"thinking","thinking":"",` +
+			`"thinkingSignature":"EuYB+/=","redacted":true}],"usage":` + zeroUsage + `,"stopReason":"stop"}`,
+		"arguments": `{"role":"assistant","content":[{"type":"toolCall","id":"a|b","name":"t","arguments":{"z":1,` +
+			`"a":{"y":[1.0,1e2,12345678901234567890],"b":null},"é":"\u00e9</script>"},"thoughtSignature":"+/<>"}],"usage":` +
+			zeroUsage + `,"stopReason":"toolUse"}`,
+		"details": `{"role":"toolResult","toolCallId":"a","toolName":"t","content":[],"details":{"z":0.10,` +
+			`"a":"<&>"},"isError":true}`,
+		"details null": `{"role":"toolResult","toolCallId":"a","toolName":"t","content":[],"details":null,"isError":false}`,
+		"details text": `{"role":"toolResult","toolCallId":"a","toolName":"t","content":[],"details":"x","isError":false}`,
+		"error": `{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","responseModel":"n",` +
+			`"responseId":"r","usage":` + zeroUsage + `,"stopReason":"aborted","errorMessage":"no","timestamp":1}`,
+		"custom": `{"z":1,"role":"note","a":{"c":1.50,"b":"<>"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := schemas.DecodeMessage([]byte(in))
@@ -157,21 +165,26 @@ func TestInputAsMessages(t *testing.T) {
 func TestStreamEventJSON(t *testing.T) {
 	call := schemas.ToolCall{ID: "a", Name: "ls", Arguments: json.RawMessage(`{"z":1,"a":2}`)}
 	for want, e := range map[string]schemas.StreamEvent{
-		`{"type":"start"}`:                                         {Type: schemas.StreamStart},
-		`{"type":"text_start","contentIndex":0}`:                   {Type: schemas.StreamTextStart},
-		`{"type":"text_delta","contentIndex":1,"delta":""}`:        {Type: schemas.StreamTextDelta, ContentIndex: 1},
-		`{"type":"text_delta","contentIndex":1,"delta":"a<b"}`:     {Type: schemas.StreamTextDelta, ContentIndex: 1, Delta: "a<b"},
-		`{"type":"text_end","contentIndex":1,"content":"ab"}`:      {Type: schemas.StreamTextEnd, ContentIndex: 1, Content: "ab"},
-		`{"type":"thinking_start","contentIndex":2}`:               {Type: schemas.StreamThinkingStart, ContentIndex: 2},
-		`{"type":"thinking_delta","contentIndex":2,"delta":"x"}`:   {Type: schemas.StreamThinkingDelta, ContentIndex: 2, Delta: "x"},
-		`{"type":"thinking_end","contentIndex":2,"content":""}`:    {Type: schemas.StreamThinkingEnd, ContentIndex: 2},
-		`{"type":"toolcall_start","contentIndex":3}`:               {Type: schemas.StreamToolCallStart, ContentIndex: 3},
-		`{"type":"toolcall_delta","contentIndex":3,"delta":"{\""}`: {Type: schemas.StreamToolCallDelta, ContentIndex: 3, Delta: `{"`},
-		`{"type":"done","reason":"stop"}`:                          {Type: schemas.StreamDone, Reason: schemas.StopStop},
-		`{"type":"error","reason":"aborted"}`:                      {Type: schemas.StreamError, Reason: schemas.StopAborted},
+		`{"type":"start"}`:                                  {Type: schemas.StreamStart},
+		`{"type":"text_start","contentIndex":0}`:            {Type: schemas.StreamTextStart},
+		`{"type":"text_delta","contentIndex":1,"delta":""}`: {Type: schemas.StreamTextDelta, ContentIndex: 1},
+		`{"type":"text_delta","contentIndex":1,"delta":"a<b"}`: {Type: schemas.StreamTextDelta, ContentIndex: 1,
+			Delta: "a<b"},
+		`{"type":"text_end","contentIndex":1,"content":"ab"}`: {Type: schemas.StreamTextEnd, ContentIndex: 1,
+			Content: "ab"},
+		`{"type":"thinking_start","contentIndex":2}`: {Type: schemas.StreamThinkingStart, ContentIndex: 2},
+		`{"type":"thinking_delta","contentIndex":2,"delta":"x"}`: {Type: schemas.StreamThinkingDelta, ContentIndex: 2,
+			Delta: "x"},
+		`{"type":"thinking_end","contentIndex":2,"content":""}`: {Type: schemas.StreamThinkingEnd, ContentIndex: 2},
+		`{"type":"toolcall_start","contentIndex":3}`:            {Type: schemas.StreamToolCallStart, ContentIndex: 3},
+		`{"type":"toolcall_delta","contentIndex":3,"delta":"{\""}`: {Type: schemas.StreamToolCallDelta, ContentIndex: 3,
+			Delta: `{"`},
+		`{"type":"done","reason":"stop"}`:     {Type: schemas.StreamDone, Reason: schemas.StopStop},
+		`{"type":"error","reason":"aborted"}`: {Type: schemas.StreamError, Reason: schemas.StopAborted},
 		`{"type":"toolcall_start","contentIndex":3,"id":"a","toolName":"ls"}`: {
 			Type: schemas.StreamToolCallStart, ContentIndex: 3, ToolCall: &schemas.ToolCall{ID: "a", Name: "ls"}},
-		`{"type":"toolcall_end","contentIndex":3,"toolCall":{"type":"toolCall","id":"a","name":"ls","arguments":{"z":1,"a":2}}}`: {
+		`{"type":"toolcall_end","contentIndex":3,"toolCall":{"type":"toolCall","id":"a","name":"ls","arguments":{"z":1,` +
+			`"a":2}}}`: {
 			Type: schemas.StreamToolCallEnd, ContentIndex: 3, ToolCall: &call},
 	} {
 		if got := string(marshal(t, e)); got != want {

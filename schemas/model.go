@@ -84,6 +84,7 @@ type StreamEvent struct {
 	Content      string    // *_end of text and thinking: the whole block
 	ToolCall     *ToolCall // toolcall_end: the whole call; toolcall_start: its id and name where known
 	Reason       StopReason
+	FailureCode  FailureCode       // error with reason error: what failed, where the model says
 	Message      *AssistantMessage // start, done, error; not encoded
 }
 
@@ -99,6 +100,7 @@ type streamEventJSON struct {
 	ID           string          `json:"id,omitempty"`
 	ToolName     string          `json:"toolName,omitempty"`
 	Reason       StopReason      `json:"reason,omitempty"`
+	FailureCode  FailureCode     `json:"failureCode,omitempty"`
 }
 
 // MarshalJSON writes the members that the event's type has, as pi's wire form does.
@@ -115,8 +117,10 @@ func (e StreamEvent) MarshalJSON() ([]byte, error) {
 		if e.ToolCall != nil {
 			out.ID, out.ToolName = e.ToolCall.ID, e.ToolCall.Name
 		}
-	case StreamStart, StreamDone, StreamError:
+	case StreamStart, StreamDone:
 		out.ContentIndex, out.Reason = nil, e.Reason
+	case StreamError:
+		out.ContentIndex, out.Reason, out.FailureCode = nil, e.Reason, e.FailureCode
 	}
 	return marshalPlain(out)
 }
@@ -138,7 +142,7 @@ func (e *StreamEvent) UnmarshalJSON(data []byte) error {
 	default:
 		return &UnknownTypeError{What: "stream event", Type: string(in.Type)}
 	}
-	*e = StreamEvent{Type: in.Type, ToolCall: in.ToolCall, Reason: in.Reason}
+	*e = StreamEvent{Type: in.Type, ToolCall: in.ToolCall, Reason: in.Reason, FailureCode: in.FailureCode}
 	if in.ContentIndex != nil {
 		e.ContentIndex = *in.ContentIndex
 	}

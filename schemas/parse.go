@@ -22,9 +22,9 @@ func IsPlainText(payload []byte) bool {
 }
 
 // ParseCommand validates and decodes the bare JSON of a command, and returns the client's id of it, "" if it gives
-// none. An empty payload is an empty object, which does for kinds without required members (abort, continue, clear_queue,
-// set_modes). The error is a [*ValidationError] or, for an unknown kind, an [*UnknownTypeError]; everything else
-// is then zero.
+// none. An empty payload is an empty object, which does for kinds without required members (abort, continue,
+// clear_queue, set_modes). The error is a [*ValidationError] or, for an unknown kind, an [*UnknownTypeError];
+// everything else is then zero.
 func ParseCommand(kind CommandKind, payload []byte) (id string, data CommandData, err error) {
 	if !KnownCommand(kind) {
 		return "", nil, &UnknownTypeError{What: "command", Type: string(kind)}

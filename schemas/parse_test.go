@@ -18,17 +18,19 @@ func TestParseCommand(t *testing.T) {
 		id      string
 		want    schemas.CommandData
 	}{
-		"prompt":            {"prompt", `{"text":"hi"}`, "", &schemas.Prompt{Input: text("hi")}},
-		"with id":           {"steer", ` {"id":"c1","text":"hi"}` + "\n", "c1", &schemas.Steer{Input: text("hi")}},
-		"when busy":         {"prompt", `{"text":"hi","whenBusy":"reject"}`, "", &schemas.Prompt{Input: text("hi"), WhenBusy: schemas.BusyReject}},
+		"prompt":  {"prompt", `{"text":"hi"}`, "", &schemas.Prompt{Input: text("hi")}},
+		"with id": {"steer", ` {"id":"c1","text":"hi"}` + "\n", "c1", &schemas.Steer{Input: text("hi")}},
+		"when busy": {"prompt", `{"text":"hi","whenBusy":"reject"}`, "",
+			&schemas.Prompt{Input: text("hi"), WhenBusy: schemas.BusyReject}},
 		"unknown member":    {"follow_up", `{"text":"hi","x":{"Text":1}}`, "", &schemas.FollowUp{Input: text("hi")}},
 		"empty abort":       {"abort", ``, "", &schemas.Abort{}},
 		"blank continue":    {"continue", " \n", "", &schemas.Continue{}},
 		"empty clear_queue": {"clear_queue", ``, "", &schemas.ClearQueue{}},
 		"every tool":        {"set_tools", `{"tools":null}`, "", &schemas.SetTools{}},
 		"no tool":           {"set_tools", `{"tools":[]}`, "", &schemas.SetTools{Tools: []string{}}},
-		"arguments keep order": {"prompt", `{"messages":[{"role":"note","z":1,"a":2}]}`, "", &schemas.Prompt{Input: schemas.Input{Messages: schemas.Messages{
-			&schemas.CustomMessage{Role: "note", Raw: []byte(`{"role":"note","z":1,"a":2}`)}}}}},
+		"arguments keep order": {"prompt", `{"messages":[{"role":"note","z":1,"a":2}]}`, "",
+			&schemas.Prompt{Input: schemas.Input{Messages: schemas.Messages{
+				&schemas.CustomMessage{Role: "note", Raw: []byte(`{"role":"note","z":1,"a":2}`)}}}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -52,15 +54,21 @@ func TestParseCommandRefuses(t *testing.T) {
 		payload string
 		want    string // the one problem
 	}{
-		"empty prompt":           {"prompt", ``, "payload: missing properties: 'text'"},
-		"empty set_model":        {"set_model", ``, "payload: missing properties: 'model'"},
-		"integer as 1.0":         {"tool_result", `{"call":"c1","toolCallId":"a","toolName":"ls","result":{"content":[]},"isError":false,"durationMs":1.0}`, "payload: durationMs cannot be read as int64"},
-		"integer with exponent":  {"prompt", `{"messages":[{"role":"user","content":"x","timestamp":1e3}]}`, "payload: timestamp cannot be read as int64"},
-		"smuggled member":        {"prompt", `{"text":"hi","Text":"bye"}`, `payload: member "Text" must be written in another case: "text"`},
-		"smuggled role":          {"prompt", `{"messages":[{"role":"user","content":"x","ROLE":"note"}]}`, `/messages/0: member "ROLE" must be written in another case: "role"`},
-		"id of a wrong type":     {"abort", `{"id":7}`, "/id: expected string, but got number"},
-		"text longer than bound": {"prompt", `{"text":"` + strings.Repeat("a", schemas.MaxText+1) + `"}`, "/text: length must be <= 1048576, but got 1048577"},
-		"id longer than bound":   {"abort", `{"id":"` + strings.Repeat("ü", schemas.MaxCommandID+1) + `"}`, "/id: length must be <= 128, but got 129"},
+		"empty prompt":    {"prompt", ``, "payload: missing properties: 'text'"},
+		"empty set_model": {"set_model", ``, "payload: missing properties: 'model'"},
+		"integer as 1.0": {"tool_result", `{"call":"c1","toolCallId":"a","toolName":"ls",` +
+			`"result":{"content":[]},"isError":false,"durationMs":1.0}`, "payload: durationMs cannot be read as int64"},
+		"integer with exponent": {"prompt", `{"messages":[{"role":"user","content":"x","timestamp":1e3}]}`,
+			"payload: timestamp cannot be read as int64"},
+		"smuggled member": {"prompt", `{"text":"hi","Text":"bye"}`,
+			`payload: member "Text" must be written in another case: "text"`},
+		"smuggled role": {"prompt", `{"messages":[{"role":"user","content":"x","ROLE":"note"}]}`,
+			`/messages/0: member "ROLE" must be written in another case: "role"`},
+		"id of a wrong type": {"abort", `{"id":7}`, "/id: expected string, but got number"},
+		"text longer than bound": {"prompt", `{"text":"` + strings.Repeat("a", schemas.MaxText+1) + `"}`,
+			"/text: length must be <= 1048576, but got 1048577"},
+		"id longer than bound": {"abort", `{"id":"` + strings.Repeat("ü", schemas.MaxCommandID+1) + `"}`,
+			"/id: length must be <= 128, but got 129"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Profile is a named agent: what the sessions that follow it are driven with, where they have no setting of their own. It
-// is an entry of the bucket agent_profiles under its name; a change counts from a session's next run on. Members that are
-// absent leave the choice to the runner.
+// Profile is a named agent: what the sessions that follow it are driven with, where they have no setting of their own.
+// It is an entry of the bucket agent_profiles under its name; a change counts from a session's next run on. Members
+// that are absent leave the choice to the runner.
 type Profile struct {
 	Description   string          `json:"description,omitempty"`
 	Model         *ModelRef       `json:"model,omitempty"`
@@ -59,8 +59,8 @@ const (
 	SpentMicrodollars = "microdollars"
 )
 
-// ProfileBudget is what all sessions of a profile may use together. MaxCost is in US dollars, WarnShare the share of the
-// budget at which a [BudgetWarning] is given. Zero is off.
+// ProfileBudget is what all sessions of a profile may use together. MaxCost is in US dollars, WarnShare the share of
+// the budget at which a [BudgetWarning] is given. Zero is off.
 type ProfileBudget struct {
 	MaxTokens int64        `json:"maxTokens,omitempty"`
 	MaxCost   float64      `json:"maxCost,omitempty"`

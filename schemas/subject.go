@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -19,6 +20,7 @@ const (
 	StreamTools    = "AGENT_TOOL"
 	StreamDead     = "AGENT_DEAD"
 	StreamSpent    = "AGENT_SPENT"
+	StreamAttempts = "AGENT_ATTEMPT"
 
 	BucketTools     = "agent_tools"
 	BucketRunners   = "agent_runners"
@@ -31,7 +33,6 @@ const (
 var ErrSubject = errors.New("illegal subject")
 
 var (
-	tokenRE  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	prefixRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$`)
 	inboxRE  = regexp.MustCompile(`^_INBOX(_[A-Za-z0-9_-]+)?\.`)
 	replyRE  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){1,15}$`)
@@ -44,8 +45,21 @@ func CheckSession(id string) error { return checkToken("session id", id) }
 // CheckToken is [CheckSession] for other tokens: what names the token in the error.
 func CheckToken(what, token string) error { return checkToken(what, token) }
 
+// isToken is asked several times for every message: a regular expression takes ten times as long.
+func isToken(s string) bool {
+	const longest = 64
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', isDigit(c), c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= longest
+}
+
 func checkToken(what, token string) error {
-	if tokenRE.MatchString(token) {
+	if isToken(token) {
 		return nil
 	}
 	if len(token) > 80 {
@@ -73,10 +87,7 @@ func NewSubjects(prefix string) (Subjects, error) {
 
 // Prefix returns the prefix in use.
 func (s Subjects) Prefix() string {
-	if s.prefix == "" {
-		return DefaultPrefix
-	}
-	return s.prefix
+	return cmp.Or(s.prefix, DefaultPrefix)
 }
 
 // Command is where commands of a kind for a session are published: agent.cmd.<session>.<kind>.
@@ -95,8 +106,8 @@ func (s Subjects) LiveUpdate(session string) string {
 	return s.Prefix() + ".live." + session + ".update"
 }
 
-// Tool is where a call waits for a worker: agent.tool.<queue>.<session>.<call>. The queue is the name of a [ToolQueue], which
-// is the tool's own where it has neither version nor workspace. The call is a [CallKey], not the model's id.
+// Tool is where a call waits for a worker: agent.tool.<queue>.<session>.<call>. The queue is the name of a [ToolQueue],
+// which is the tool's own where it has neither version nor workspace. The call is a [CallKey], not the model's id.
 func (s Subjects) Tool(queue, session, call string) string {
 	return s.Prefix() + ".tool." + queue + "." + session + "." + call
 }
@@ -116,15 +127,15 @@ func (s Subjects) IsReply(subject string) bool {
 	return replyRE.MatchString(subject) && strings.HasPrefix(subject, s.Prefix()+".reply.")
 }
 
-// IsInbox reports whether NATS clients wait for replies at a subject: _INBOX.…, or _INBOX_<user>.… where each user has inboxes of
-// its own.
+// IsInbox reports whether NATS clients wait for replies at a subject: _INBOX.…, or _INBOX_<user>.… where each user has
+// inboxes of its own.
 func IsInbox(subject string) bool {
 	return replyRE.MatchString(subject) && inboxRE.MatchString(subject)
 }
 
-// CheckReply returns nil if a worker may send an answer to the subject that a request names: one below agent.reply, or an
-// inbox of a NATS client, without wildcards. Otherwise it returns an error wrapping [ErrSubject]: whoever may ask for a
-// call must not thereby have a worker publish where he may not, such as into a session's inbox.
+// CheckReply returns nil if a worker may send an answer to the subject that a request names: one below agent.reply, or
+// an inbox of a NATS client, without wildcards. Otherwise it returns an error wrapping [ErrSubject]: whoever may ask
+// for a call must not thereby have a worker publish where he may not, such as into a session's inbox.
 func (s Subjects) CheckReply(subject string) error {
 	if s.IsReply(subject) || IsInbox(subject) {
 		return nil
@@ -165,6 +176,16 @@ func (s Subjects) Hook(r HookRef) string {
 func (s Subjects) Spent(profile, period, unit string) string {
 	return s.Prefix() + ".spent." + profile + "." + period + "." + unit
 }
+
+// Heartbeat is where runners tell one another that they are live: agent.runner.heartbeat.
+func (s Subjects) Heartbeat() string { return s.Prefix() + ".runner.heartbeat" }
+
+// Probe is where a runner is asked whether it has a connection: agent.runner.probe.<runner>.
+func (s Subjects) Probe(runner string) string { return s.Prefix() + ".runner.probe." + runner }
+
+// Attempt is the counter of how often runners have begun a message of the inbox and were lost:
+// agent.attempt.<sequence>.
+func (s Subjects) Attempt(seq uint64) string { return fmt.Sprintf("%s.attempt.%d", s.Prefix(), seq) }
 
 // Dead is where what could not be processed goes: agent.dead.<stream>.<session>. What has no legal session id goes to
 // the session token "_".

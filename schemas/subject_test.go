@@ -57,9 +57,12 @@ func TestCheckReply(t *testing.T) {
 	}
 	for subject, legal := range map[string]bool{
 		acme.Reply("m1", "c7"): true, "acme.prod.reply.x": true, "_INBOX.Ab9.1": true, "_INBOX_ann.Ab9": true,
-		"": false, "acme.prod.reply": false, "acme.prod.reply.": false, "acme.prod.reply.*": false, "acme.prod.reply.>": false,
-		"acme.prod.replying.x": false, "agent.reply.m1.c7": false, "acme.prod.cmd.s1.prompt": false, "acme.prod.evt.s1": false,
-		"_INBOX": false, "_INBOX.": false, "_INBOX.>": false, "_INBOXES.a": false, "_INBOX_.a": false, "_INBOX_ann": false, "$KV.agent_tools.a.b": false,
+		"": false, "acme.prod.reply": false, "acme.prod.reply.": false, "acme.prod.reply.*": false,
+		"acme.prod.reply.>":    false,
+		"acme.prod.replying.x": false, "agent.reply.m1.c7": false, "acme.prod.cmd.s1.prompt": false,
+		"acme.prod.evt.s1": false,
+		"_INBOX":           false, "_INBOX.": false, "_INBOX.>": false, "_INBOXES.a": false, "_INBOX_.a": false,
+		"_INBOX_ann": false, "$KV.agent_tools.a.b": false,
 		"acme.prod.reply.a b": false, "acme.prod.reply.a\n": false, "acme.prod.reply.a..b": false,
 	} {
 		err := acme.CheckReply(subject)
@@ -145,7 +148,8 @@ func TestParseOtherSubjects(t *testing.T) {
 		{"tool", "agent.tool.ls.s1", ""}, {"tool", "agent.tool.ls.s1.c7.x", ""}, {"tool", "agent.tool..s1.c7", ""},
 		{"tool", "agent.tool.ls.s1.>", ""}, {"tool", "agent.tool.ls.*.c7", ""}, {"tool", "", ""},
 		{"cancel", "agent.cancel.s1.c7", "s1 c7"}, {"cancel", "agent.cancel.s1", ""}, {"cancel", "agent.cancel.s1.*", ""},
-		{"dead", "agent.dead.AGENT_CMD._", "AGENT_CMD _"}, {"dead", "agent.dead.AGENT_CMD", ""}, {"dead", "agent.dead.*.s1", ""},
+		{"dead", "agent.dead.AGENT_CMD._", "AGENT_CMD _"}, {"dead", "agent.dead.AGENT_CMD", ""},
+		{"dead", "agent.dead.*.s1", ""},
 	} {
 		got, err := parse[test.parser](test.subject)
 		if test.want == "" {

@@ -29,12 +29,12 @@ const (
 func (e Effect) Repeatable() bool { return e == EffectReadOnly || e == EffectIdempotent }
 
 // ToolDefinition is what the runner, the model and people are told about a tool. Parameters is its JSON Schema; absent
-// means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. MaxResultBytes is
-// the longest answer, as JSON; 0 leaves it to the worker. Scopes are what a session must have been granted to call it.
-// ArgumentRewrites are applied to a model's arguments, in order, before they are checked against Parameters.
+// means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. MaxResultBytes
+// is the longest answer, as JSON; 0 leaves it to the worker. Scopes are what a session must have been granted to call
+// it. ArgumentRewrites are applied to a model's arguments, in order, before they are checked against Parameters.
 //
-// Version tells definitions of one tool apart that are served side by side, and Workspace is where its workers work: calls
-// go to workers that announce the same of both ([ToolQueue]).
+// Version tells definitions of one tool apart that are served side by side, and Workspace is where its workers work:
+// calls go to workers that announce the same of both ([ToolQueue]).
 type ToolDefinition struct {
 	Name          string          `json:"name"`
 	Version       string          `json:"version,omitempty"`
@@ -75,10 +75,10 @@ type CallKey string
 // NewCallKey returns the key of the call whose tool_execution_start has the given sequence.
 func NewCallKey(seq uint64) CallKey { return CallKey(fmt.Sprintf("c%d", seq)) }
 
-// ToolRequest is the message that asks a worker to execute a call. Its idempotency key is Session/Call, the same however
-// often it is delivered. Arguments are the validated ones. Version and Workspace are those of the definition that the run
-// began with. TraceParent carries the W3C trace context. ReplyTo is where the answer goes if whoever asks is no session and
-// has no inbox; see [Subjects.CheckReply].
+// ToolRequest is the message that asks a worker to execute a call. Its idempotency key is the same however
+// often it is delivered. Arguments are the validated ones. Version and Workspace are those of the definition
+// that the run began with. TraceParent carries the W3C trace context. ReplyTo is where the answer goes if whoever asks
+// is no session and has no inbox; see [Subjects.CheckReply]. Nonce is that of the call's [ToolExecutionStart].
 type ToolRequest struct {
 	Session     string          `json:"session"`
 	RunID       string          `json:"runId"`
@@ -94,10 +94,18 @@ type ToolRequest struct {
 	StartSeq    uint64          `json:"startSeq"`
 	TraceParent string          `json:"traceparent,omitempty"`
 	ReplyTo     string          `json:"replyTo,omitempty"`
+	Nonce       string          `json:"nonce,omitempty"`
 }
 
-// IdempotencyKey is Session/Call: the same for every delivery of the request.
-func (r ToolRequest) IdempotencyKey() string { return r.Session + "/" + string(r.Call) }
+// IdempotencyKey is Session/Call/Nonce: the same for every delivery of the request, and no other call's, even if the
+// session was deleted and its id is used again. Without a nonce it is Session/Call.
+func (r ToolRequest) IdempotencyKey() string {
+	key := r.Session + "/" + string(r.Call)
+	if r.Nonce != "" {
+		key += "/" + r.Nonce
+	}
+	return key
+}
 
 // ToolResponse is the one answer to a [ToolRequest]: the data of a tool_result command in the session's inbox.
 // DurationMs is how long the tool ran. Worker names who answers.
@@ -119,7 +127,8 @@ type ToolAnnouncement struct {
 	Since  string `json:"since"` // RFC 3339
 }
 
-// AnnouncementKey is the key of the announcement by a worker of the tool with the queue of that name ([ToolQueue.Name]).
+// AnnouncementKey is the key of the announcement by a worker of the tool with the queue of that name
+// ([ToolQueue.Name]).
 func AnnouncementKey(queue, worker string) string { return queue + "." + worker }
 
 // ParseAnnouncementKey returns the queue's name and the worker of an announcement's key.

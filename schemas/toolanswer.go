@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"time"
 )
@@ -25,11 +26,21 @@ func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took
 }
 
 // AnswerMsgID is the Nats-Msg-Id of the answer: stored twice within the stream's duplicate window, it is there once.
-func (r ToolRequest) AnswerMsgID() string { return r.IdempotencyKey() + "/result" }
+// Without a nonce it is another one at each call, so that nobody can take it beforehand.
+func (r ToolRequest) AnswerMsgID() string {
+	id := r.IdempotencyKey() + "/result"
+	if r.Nonce == "" {
+		id += "/" + rand.Text()
+	}
+	return id
+}
 
 // ParseToolRequest reads a request and holds it against its schema. An error is a [*ValidationError] or says why it is
 // no JSON.
 func ParseToolRequest(payload []byte) (r ToolRequest, err error) {
+	if r, ok := canonicalRequest(payload); ok {
+		return r, nil
+	}
 	if err := ValidateToolRequest(payload); err != nil {
 		return r, err
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// queueSeparator parts the members of a queue's name. No name has it, so that no two queues share one; consumers, subjects and
-// the keys of buckets may.
+// queueSeparator parts the members of a queue's name. No name has it, so that no two queues share one; consumers,
+// subjects and the keys of buckets may.
 const queueSeparator = "="
 
 // ToolQueue says which workers a call is for: those that announce the tool in that version and that workspace. Tool is
@@ -25,8 +25,8 @@ func (d ToolDefinition) Queue() ToolQueue { return ToolQueue{d.Name, d.Version, 
 // Queue is where the call waits.
 func (r ToolRequest) Queue() ToolQueue { return ToolQueue{r.ToolName, r.Version, r.Workspace} }
 
-// Name is the queue's name: <tool>, <tool>=<version>, <tool>=<version>=<workspace> or <tool>==<workspace>. It is the token of
-// the tool in subjects, and what the consumer that the workers share is called.
+// Name is the queue's name: <tool>, <tool>=<version>, <tool>=<version>=<workspace> or <tool>==<workspace>. It is the
+// token of the tool in subjects, and what the consumer that the workers share is called.
 func (q ToolQueue) Name() string {
 	switch {
 	case q.Workspace != "":
@@ -37,8 +37,8 @@ func (q ToolQueue) Name() string {
 	return q.Tool
 }
 
-// ParseToolQueue reads a queue's name. It refuses what [ToolQueue.Name] cannot give from legal tokens, with an error that
-// wraps [ErrSubject].
+// ParseToolQueue reads a queue's name. It refuses what [ToolQueue.Name] cannot give from legal tokens, with an error
+// that wraps [ErrSubject].
 func ParseToolQueue(name string) (q ToolQueue, err error) {
 	tokens := strings.Split(name, queueSeparator)
 	if len(tokens) > 3 {
@@ -57,8 +57,8 @@ func ParseToolQueue(name string) (q ToolQueue, err error) {
 	return q, nil
 }
 
-// Check returns nil if tool, version and workspace are legal tokens, where they are given; otherwise an error that wraps
-// [ErrSubject].
+// Check returns nil if tool, version and workspace are legal tokens, where they are given; otherwise an error that
+// wraps [ErrSubject].
 func (q ToolQueue) Check() error {
 	errs := []error{CheckToken("tool", q.Tool)}
 	if q.Version != "" {
@@ -82,8 +82,14 @@ func (q ToolQueue) String() string {
 	return text
 }
 
-// CompareToolVersions orders versions of a tool, as [cmp.Compare] does: no version is the lowest, and numbers in them count as
-// numbers, so that 10 is above 9.
+// Compare orders queues by tool, version and workspace, as [cmp.Compare] does.
+func (q ToolQueue) Compare(o ToolQueue) int {
+	return cmp.Or(cmp.Compare(q.Tool, o.Tool), CompareToolVersions(q.Version, o.Version),
+		cmp.Compare(q.Version, o.Version), cmp.Compare(q.Workspace, o.Workspace))
+}
+
+// CompareToolVersions orders versions of a tool, as [cmp.Compare] does: no version is the lowest, and numbers in them
+// count as numbers, so that 10 is above 9.
 func CompareToolVersions(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := versionPart(a)

@@ -24,7 +24,8 @@ func TestToolQueueNames(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("t", 65)
-	for _, name := range []string{"", "=", "=2", "bash=", "bash==", "bash=2=", "bash=2=w=x", "ba.sh", "bash=1.2", "bash==*", long} {
+	for _, name := range []string{"", "=", "=2", "bash=", "bash==", "bash=2=", "bash=2=w=x", "ba.sh", "bash=1.2",
+		"bash==*", long} {
 		if q, err := schemas.ParseToolQueue(name); !errors.Is(err, schemas.ErrSubject) {
 			t.Errorf("%q: %+v, %v", name, q, err)
 		}

@@ -16,9 +16,9 @@ const (
 )
 
 // ArgumentRewrite is one step of what is done with a model's arguments before they are checked against a tool's
-// parameters: models send names and shapes that they know from other tools. It is data, so that the runner, which checks
-// arguments, can do it for a tool that runs elsewhere, in whatever language. Steps follow each other in order; one that
-// does not apply changes nothing. From lists names for To, best first, or the members to gather.
+// parameters: models send names and shapes that they know from other tools. It is data, so that the runner, which
+// checks arguments, can do it for a tool that runs elsewhere, in whatever language. Steps follow each other in order;
+// one that does not apply changes nothing. From lists names for To, best first, or the members to gather.
 type ArgumentRewrite struct {
 	Op   RewriteOp `json:"op"`
 	From []string  `json:"from,omitempty"`

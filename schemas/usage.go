@@ -19,6 +19,18 @@ type Cost struct {
 	Total      float64 `json:"total"`
 }
 
+// Clamped returns the usage with counts that cannot be, below zero or beyond what JSON readers keep exactly, set to
+// the next that can, and costs below zero to zero.
+func (u Usage) Clamped() Usage {
+	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.TotalTokens} {
+		*n = min(max(*n, 0), maxInteger)
+	}
+	for _, c := range []*float64{&u.Cost.Input, &u.Cost.Output, &u.Cost.CacheRead, &u.Cost.CacheWrite, &u.Cost.Total} {
+		*c = max(*c, 0)
+	}
+	return u
+}
+
 // Add returns the sum of both.
 func (u Usage) Add(v Usage) Usage {
 	u.Input += v.Input

@@ -10,16 +10,19 @@ import (
 // process do not go through JSON before their words enter the state, so they have to be mended first, or the state that
 // was and the state that is replayed would differ.
 
-// ValidReply returns the reply with everything in valid UTF-8; the same reply if it is.
+// ValidReply returns the reply with everything in valid UTF-8, and with a usage that can be ([Usage.Clamped]); the same
+// reply if nothing is to be mended.
 func ValidReply(m *AssistantMessage) *AssistantMessage {
 	content := validContents(m.Content)
-	if content == nil && utf8.ValidString(m.ErrorMessage) && utf8.ValidString(m.ResponseID) && utf8.ValidString(m.ResponseModel) {
+	if content == nil && m.Usage == m.Usage.Clamped() && utf8.ValidString(m.ErrorMessage) &&
+		utf8.ValidString(m.ResponseID) && utf8.ValidString(m.ResponseModel) {
 		return m
 	}
 	mended := *m
 	if content != nil {
 		mended.Content = content
 	}
+	mended.Usage = m.Usage.Clamped()
 	mended.ErrorMessage = valid(m.ErrorMessage)
 	mended.ResponseID, mended.ResponseModel = valid(m.ResponseID), valid(m.ResponseModel)
 	return &mended

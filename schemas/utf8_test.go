@@ -32,7 +32,8 @@ func TestMendedRepliesSurviveJSON(t *testing.T) {
 	if m.Content[0].(schemas.Text).Text != "a\xffb" {
 		t.Error("the reply given was changed")
 	}
-	if sound := (&schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "ä"}}}); schemas.ValidReply(sound) != sound {
+	sound := &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "ä"}}}
+	if schemas.ValidReply(sound) != sound {
 		t.Error("a sound reply was copied")
 	}
 }

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"errors"
 	"sort"
 	"strings"
@@ -52,7 +53,7 @@ func ValidateUpdate(t EventType, payload []byte) error {
 
 // ValidateToolRequest holds the JSON of a [ToolRequest] against its schema. It returns nil or a [*ValidationError].
 func ValidateToolRequest(payload []byte) error {
-	if canonicalRequest(payload) {
+	if _, ok := canonicalRequest(payload); ok {
 		return nil
 	}
 	return validate("tool request", SchemaName{"tools", "tool_request"}, payload)
@@ -123,10 +124,7 @@ func collectProblems(e *jsonschema.ValidationError, seen map[string]bool) {
 }
 
 func problem(e *jsonschema.ValidationError) string {
-	path := e.InstanceLocation
-	if path == "" {
-		path = "payload"
-	}
+	path := cmp.Or(e.InstanceLocation, "payload")
 	message := e.Message
 	switch keyword := e.KeywordLocation[strings.LastIndexByte(e.KeywordLocation, '/')+1:]; keyword {
 	case "format": // here and below the library quotes the value

@@ -60,21 +60,25 @@ func TestValidateProblems(t *testing.T) {
 				"/messages/6: expected object, but got number", "/messages/7: expected object, but got number",
 			},
 		},
-		"empty":                   {``, []string{"payload: not JSON: broken or incomplete near byte 0"}},
-		"cut off":                 {`{"text":"a"`, []string{"payload: not JSON: broken or incomplete near byte 11"}},
-		"broken":                  {`{"text":nope}`, []string{"payload: not JSON: broken or incomplete near byte 8"}},
-		"two values":              {`{"text":"a"}{"text":"b"}`, []string{"payload: something follows the value at byte 13"}},
-		"trailing letters":        {`{"text":"a"} and more`, []string{"payload: something follows the value at byte 13"}},
-		"invalid UTF-8":           {"{\"text\":\"a\xff\"}", []string{"payload: not valid UTF-8"}},
-		"member twice":            {`{"text":"a","text":"b"}`, []string{`payload: member "text" is there twice`}},
-		"member twice, deeper":    {`{"text":"a","x":[{"y":1,"y":2}]}`, []string{`payload: member "y" is there twice`}},
-		"another case":            {`{"text":"a","WHENBUSY":"x"}`, []string{`payload: member "WHENBUSY" must be written in another case: "whenBusy"`}},
-		"another case, folded":    {`{"text":"a","whenBuſy":"x"}`, []string{`payload: member "whenBuſy" must be written in another case: "whenBusy"`}},
+		"empty":                {``, []string{"payload: not JSON: broken or incomplete near byte 0"}},
+		"cut off":              {`{"text":"a"`, []string{"payload: not JSON: broken or incomplete near byte 11"}},
+		"broken":               {`{"text":nope}`, []string{"payload: not JSON: broken or incomplete near byte 8"}},
+		"two values":           {`{"text":"a"}{"text":"b"}`, []string{"payload: something follows the value at byte 13"}},
+		"trailing letters":     {`{"text":"a"} and more`, []string{"payload: something follows the value at byte 13"}},
+		"invalid UTF-8":        {"{\"text\":\"a\xff\"}", []string{"payload: not valid UTF-8"}},
+		"member twice":         {`{"text":"a","text":"b"}`, []string{`payload: member "text" is there twice`}},
+		"member twice, deeper": {`{"text":"a","x":[{"y":1,"y":2}]}`, []string{`payload: member "y" is there twice`}},
+		"another case": {`{"text":"a","WHENBUSY":"x"}`,
+			[]string{`payload: member "WHENBUSY" must be written in another case: "whenBusy"`}},
+		"another case, folded": {`{"text":"a","whenBuſy":"x"}`,
+			[]string{`payload: member "whenBuſy" must be written in another case: "whenBusy"`}},
 		"members that look alike": {`{"text":"a","textual":1,"tex":2}`, nil},
 		"number out of range":     {`{"text":"a","x":1e999}`, []string{"payload: a number is out of range"}},
-		"huge exponent":           {`{"messages":[{"role":"user","content":"x","timestamp":1e308}]}`, []string{"/messages/0/timestamp: greater than the maximum"}},
-		"tiny exponent":           {`{"messages":[{"role":"user","content":"x","timestamp":1e-99999999}]}`, nil},
-		"too deep":                {`{"text":"a","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, []string{"payload: nested more than 256 deep"}},
+		"huge exponent": {`{"messages":[{"role":"user","content":"x","timestamp":1e308}]}`,
+			[]string{"/messages/0/timestamp: greater than the maximum"}},
+		"tiny exponent": {`{"messages":[{"role":"user","content":"x","timestamp":1e-99999999}]}`, nil},
+		"too deep": {`{"text":"a","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+			[]string{"payload: nested more than 256 deep"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +105,8 @@ func TestValidateProblems(t *testing.T) {
 
 // Members come out of the library's maps in random order.
 func TestValidateProblemsAreStable(t *testing.T) {
-	payload := []byte(`{"id":1,"call":2,"toolCallId":3,"toolName":4,"result":5,"isError":6,"durationMs":"7","worker":8,"x":9}`)
+	payload := []byte(`{"id":1,"call":2,"toolCallId":3,"toolName":4,"result":5,"isError":6,"durationMs":"7",` +
+		`"worker":8,"x":9}`)
 	want := schemas.ValidateCommand(schemas.CommandToolResult, payload).Error()
 	for range 50 {
 		if got := schemas.ValidateCommand(schemas.CommandToolResult, payload).Error(); got != want {
@@ -129,7 +134,8 @@ func TestValidateErrorsQuoteNoContent(t *testing.T) {
 			t.Errorf("error quotes: %v", err)
 		}
 	}
-	err := schemas.ValidateEvent(schemas.EventCommandAccepted, []byte(`{"commandId":"c","kind":"prompt","time":"`+secret+`"}`))
+	err := schemas.ValidateEvent(schemas.EventCommandAccepted,
+		[]byte(`{"commandId":"c","kind":"prompt","time":"`+secret+`"}`))
 	if err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("format: %v", err)
 	}
@@ -148,8 +154,9 @@ func TestValidateConcurrently(t *testing.T) {
 }
 
 func TestValidateToolMessages(t *testing.T) {
-	request := schemas.ToolRequest{Session: "s1", RunID: "r1", TurnID: "t1", Call: schemas.NewCallKey(7), ToolCallID: "a|b",
-		ToolName: "ls", Arguments: []byte(`{"b":1,"a":2}`), StartSeq: 7}
+	request := schemas.ToolRequest{Session: "s1", RunID: "r1", TurnID: "t1", Call: schemas.NewCallKey(7),
+		ToolCallID: "a|b",
+		ToolName:   "ls", Arguments: []byte(`{"b":1,"a":2}`), StartSeq: 7}
 	if err := schemas.ValidateToolRequest(marshal(t, request)); err != nil {
 		t.Error(err)
 	}
@@ -172,14 +179,16 @@ func TestValidateToolMessages(t *testing.T) {
 func TestNilListsAreWrittenAsLists(t *testing.T) {
 	for _, v := range []schemas.EventData{
 		&schemas.AgentEnd{TerminationReason: schemas.EndAbort}, &schemas.TurnEnd{MessageID: "m1"}, &schemas.QueueUpdate{},
-		&schemas.TranscriptReplaced{}, &schemas.MessageEnd{MessageID: "m1", Message: schemas.AnyMessage{Message: &schemas.UserMessage{}}},
+		&schemas.TranscriptReplaced{}, &schemas.MessageEnd{MessageID: "m1",
+			Message: schemas.AnyMessage{Message: &schemas.UserMessage{}}},
 		&schemas.ToolExecutionEnd{Call: "c1"}, &schemas.AgentStart{},
 	} {
 		if err := schemas.ValidateEvent(v.EventType(), marshal(t, v)); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, v := range []schemas.UpdateData{&schemas.MessageUpdate{MessageID: "m1"}, &schemas.ToolExecutionUpdate{Call: "c1"}} {
+	for _, v := range []schemas.UpdateData{&schemas.MessageUpdate{MessageID: "m1"},
+		&schemas.ToolExecutionUpdate{Call: "c1"}} {
 		if err := schemas.ValidateUpdate(v.EventType(), marshal(t, v)); err != nil {
 			t.Error(err)
 		}

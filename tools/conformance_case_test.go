@@ -98,7 +98,7 @@ func runCall(ctx context.Context, tool tools.Tool, args json.RawMessage) (o outc
 		return fail(err)
 	}
 	args = toolargs.Rewrite(tool.ArgumentRewrites, args)
-	if args, err = schema.Validate(tool.Name, args); err != nil {
+	if args, err = schema.Validate(ctx, tool.Name, args); err != nil {
 		return fail(err)
 	}
 	o.result, o.isError = tool.Run(ctx, tools.Call{Arguments: args}, func(r schemas.ToolResult) {
@@ -112,18 +112,15 @@ func (c *testCase) recorded(t *testing.T, s *stage, o outcome, i int, want expec
 	if c.Loose {
 		return c.loose(o, i, want)
 	}
-	r := s.recordedResult(t, o.result)
+	r := s.recordedResult(t, o.result, c.reorder)
 	r["isError"] = o.isError
 	if o.isError {
 		delete(r, "details")
 	}
-	if c.Order != "" {
-		c.reorder(r)
-	}
 	if c.Updates && len(o.updates) > 0 {
 		r["updates"] = map[string]any{
-			"first": s.recordedResult(t, o.updates[0]),
-			"last":  s.recordedResult(t, o.updates[len(o.updates)-1]),
+			"first": s.recordedResult(t, o.updates[0], nil),
+			"last":  s.recordedResult(t, o.updates[len(o.updates)-1], nil),
 		}
 	}
 	return r
@@ -139,8 +136,11 @@ func (c *testCase) loose(o outcome, i int, want expectation) any {
 	return map[string]any{"isError": o.isError, "content": o.result.Content.JoinText()}
 }
 
-// reorder takes chance out of a result whose lines come in any order.
+// reorder takes chance out of a result whose lines come in any order, before anything in it is shortened.
 func (c *testCase) reorder(r map[string]any) {
+	if c.Order == "" {
+		return
+	}
 	if details, ok := r["details"].(map[string]any); ok {
 		if cut, ok := details["truncation"].(map[string]any); ok {
 			delete(cut, "content")
@@ -158,7 +158,7 @@ func (c *testCase) reorder(r map[string]any) {
 	}
 	split := strings.Split(lines, "\n")
 	if c.Order == "any" {
-		block["text"] = shorten(sortedLines(split) + notice)
+		block["text"] = sortedLines(split) + notice
 		return
 	}
 	block["text"] = map[string]any{"lines": countKnown(split, c.Candidates), "notice": notice}

@@ -39,8 +39,9 @@ func (s *stage) spills(t *testing.T) []any {
 	return list
 }
 
-// recordedResult writes a result as the recordings do: placeholders, long texts and images shortened.
-func (s *stage) recordedResult(t *testing.T, r schemas.ToolResult) map[string]any {
+// recordedResult writes a result as the recordings do: placeholders, long texts and images shortened. First it is
+// changed by adjust, unless that is nil: long texts are whole there, and have their placeholders.
+func (s *stage) recordedResult(t *testing.T, r schemas.ToolResult, adjust func(map[string]any)) map[string]any {
 	t.Helper()
 	raw, err := schemas.Marshal(r)
 	if err != nil {
@@ -49,6 +50,10 @@ func (s *stage) recordedResult(t *testing.T, r schemas.ToolResult) map[string]an
 	var v map[string]any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)
+	}
+	v = mapTexts(v, s.blank).(map[string]any)
+	if adjust != nil {
+		adjust(v)
 	}
 	blocks, _ := v["content"].([]any)
 	scaled := strings.Contains(r.Content.JoinText(), "[Image: original ")
@@ -66,20 +71,21 @@ func (s *stage) recordedResult(t *testing.T, r schemas.ToolResult) map[string]an
 			block["data"] = map[string]any{"resized": true}
 		}
 	}
-	return s.recordedValue(v).(map[string]any)
+	return mapTexts(v, shorten).(map[string]any)
 }
 
-func (s *stage) recordedValue(v any) any {
+// mapTexts replaces all texts in a JSON value.
+func mapTexts[T any](v any, change func(string) T) any {
 	switch v := v.(type) {
 	case string:
-		return shorten(s.blank(v))
+		return change(v)
 	case []any:
 		for i := range v {
-			v[i] = s.recordedValue(v[i])
+			v[i] = mapTexts(v[i], change)
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = s.recordedValue(v[k])
+			v[k] = mapTexts(v[k], change)
 		}
 	}
 	return v

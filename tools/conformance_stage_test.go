@@ -44,7 +44,7 @@ func newStage(t *testing.T, c *testCase) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{root: filepath.Join(base, "root"), home: filepath.Join(base, "home"), temp: filepath.Join(base, "temp")}
-	s.spill = regexp.MustCompile(regexp.QuoteMeta(s.temp) + `/pi-bash-[0-9a-f]{16}\.log`)
+	s.spill = regexp.MustCompile(regexp.QuoteMeta(s.temp) + `/bash-[0-9a-f]{16}\.log`)
 	for _, dir := range []string{s.root, s.home, s.temp} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)

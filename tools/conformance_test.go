@@ -2,9 +2,12 @@ package tools_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,24 +27,55 @@ import (
 // casesDir names a further directory of cases to play.
 const casesDir = "LOOPBUS_TOOL_CASES"
 
-// The recorded behaviour of the built-in tools. The format is that of the recordings. What is meant to differ is listed in
-// testdata/DEVIATIONS.md, and left out here.
+func TestMain(m *testing.M) {
+	bash.RunHelper() // as programs that serve the tools begin
+	os.Exit(m.Run())
+}
+
+// The recorded behaviour of the built-in tools. The format is that of the recordings. What is meant to differ is listed
+// in testdata/DEVIATIONS.md, and left out here.
 func TestConformance(t *testing.T) {
-	dirs := []string{filepath.Join("testdata", "conformance")}
-	if dir := os.Getenv(casesDir); dir != "" {
-		dirs = append(dirs, dir)
+	playAll(t, filepath.Join("testdata", "conformance"))
+}
+
+// Cases that are not part of the repository.
+func TestFurtherCases(t *testing.T) {
+	dir := os.Getenv(casesDir)
+	if dir == "" {
+		t.Skipf("%s names no directory of cases", casesDir)
 	}
+	playAll(t, dir)
+}
+
+func playAll(t *testing.T, dir string) {
+	t.Helper()
 	deviations := deviating(t)
-	for _, dir := range dirs {
-		for _, c := range loadCases(t, dir) {
-			if deviations[c.number()] {
-				continue
-			}
-			t.Run(c.Name, func(t *testing.T) {
-				t.Parallel()
-				c.play(t)
-			})
+	for _, c := range loadCases(t, dir) {
+		if deviations[c.number()] {
+			continue
 		}
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.play(t)
+		})
+	}
+}
+
+// Lines that come in any order are sorted while the text is whole: its hash depends on them.
+func TestOrderOfALongText(t *testing.T) {
+	var lines []string
+	for n := range 300 {
+		lines = append(lines, fmt.Sprintf("line-%d", n))
+	}
+	backwards := slices.Clone(lines)
+	slices.Reverse(backwards)
+	c := &testCase{Order: "any"}
+	record := func(lines []string) any {
+		text := strings.Join(lines, "\n") + "\n\n[300 results]"
+		return c.recorded(t, newStage(t, c), outcome{result: schemas.TextResult(text)}, 0, expectation{})
+	}
+	if d := cmp.Diff(record(lines), record(backwards)); d != "" {
+		t.Errorf("(-in order +backwards):\n%s", d)
 	}
 }
 

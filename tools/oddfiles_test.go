@@ -22,11 +22,15 @@ func TestOddFiles(t *testing.T) {
 		"byte order mark": {"\uFEFFfirst\nlast\n", "\uFEFFfirst\nlast\n", "f:2: last", "\uFEFFfirst\ndone\n"},
 		"CRLF":            {"first\r\nlast\r\n", "first\r\nlast\r\n", "f:2: last", "first\r\ndone\r\n"},
 		"both":            {"\uFEFFfirst\r\nlast\r\n", "\uFEFFfirst\r\nlast\r\n", "f:2: last", "\uFEFFfirst\r\ndone\r\n"},
-		"binary":          {"\x00\xff\xfe\nlast\x01\n", "\x00\uFFFD\uFFFD\nlast\x01\n", "No matches found", "\x00\xff\xfe\ndone\x01\n"},
-		"a line of 5 MB": {long + "\nlast\n", "[Line 1 is 5.0MB, exceeds 50.0KB limit. Use bash: sed -n '1p' f | head -c 51200]", "f:2: last",
+		"binary": {"\x00\xff\xfe\nlast\x01\n", "\x00\uFFFD\uFFFD\nlast\x01\n", "No matches found",
+			"\x00\xff\xfe\ndone\x01\n"},
+		"a line of 5 MB": {long + "\nlast\n", "[Line 1 is 5.0MB, exceeds 50.0KB limit. Use bash: sed -n '1p' f | head " +
+			"-c 51200]", "f:2: last",
 			long + "\ndone\n"},
-		"a line of 5 MB and nothing else": {long + "last", "[Line 1 is 5.0MB, exceeds 50.0KB limit. Use bash: sed -n '1p' f | head -c 51200]",
-			"f:1: " + long[:500] + "... [truncated]\n\n[Some lines truncated to 500 chars. Use read tool to see full lines]", long + "done"},
+		"a line of 5 MB and nothing else": {long + "last",
+			"[Line 1 is 5.0MB, exceeds 50.0KB limit. Use bash: sed -n '1p' f | head -c 51200]",
+			"f:1: " + long[:500] + "... [truncated]\n\n[Some lines truncated to 500 chars. Use read tool to see full lines]",
+			long + "done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig := tooltest.New(t)
@@ -79,7 +83,8 @@ func TestNoProgramIsNeeded(t *testing.T) {
 	for _, path := range []string{programs, t.TempDir()} {
 		t.Setenv("PATH", path)
 		box := allTools(rig.Workspace, t.TempDir(), nil)
-		for tool, want := range map[string]string{find.Name: "d/needle", grep.Name: "d/needle:1: here it is", "ls": ".gitignore\nd/\nneedle.log"} {
+		for tool, want := range map[string]string{find.Name: "d/needle", grep.Name: "d/needle:1: here it is",
+			"ls": ".gitignore\nd/\nneedle.log"} {
 			args := `{"pattern":"needle*"}`
 			if tool == grep.Name {
 				args = `{"pattern":"here"}`

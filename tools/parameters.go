@@ -24,7 +24,8 @@ func parametersOf[P any]() (parameters, defaults json.RawMessage, err error) {
 	if err := describable(t, nil, "parameters"); err != nil {
 		return nil, nil, err
 	}
-	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true, Mapper: asText}
+	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true,
+		Mapper: asText}
 	schema := reflector.ReflectFromType(t)
 	schema.Version = ""
 	tidy(schema)

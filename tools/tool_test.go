@@ -2,7 +2,6 @@ package tools_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-func tool(execute func(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error)) tools.Tool {
+func tool(execute func(ctx context.Context, call tools.Call) (schemas.ToolResult, error)) tools.Tool {
 	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "t"}, Execute: execute}
 }
 
@@ -31,11 +30,14 @@ func TestRunAlwaysHasAResult(t *testing.T) {
 			schemas.ErrorResult("no"), true},
 		{"a panic becomes an error", func() (schemas.ToolResult, error) { panic("boom") },
 			schemas.ErrorResult("Tool t panicked: boom"), true},
-		{"a bare cancellation gets the known text", func() (schemas.ToolResult, error) { return schemas.ToolResult{}, context.Canceled },
+		{"a bare cancellation gets the known text", func() (schemas.ToolResult, error) {
+			return schemas.ToolResult{},
+				context.Canceled
+		},
 			schemas.ErrorResult("Operation aborted"), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, isError := tool(func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			got, isError := tool(func(context.Context, tools.Call) (schemas.ToolResult, error) {
 				return c.execute()
 			}).Run(t.Context(), tools.Call{}, nil)
 			if d := cmp.Diff(c.want, got); d != "" || isError != c.isError {
@@ -48,9 +50,9 @@ func TestRunAlwaysHasAResult(t *testing.T) {
 func TestRunDropsUpdatesAfterTheEnd(t *testing.T) {
 	var late func(schemas.ToolResult)
 	var got []string
-	tool(func(_ context.Context, _ tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-		update(schemas.TextResult("in time"))
-		late = update
+	tool(func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+		call.Update(schemas.TextResult("in time"))
+		late = call.Update
 		return schemas.ToolResult{}, nil
 	}).Run(t.Context(), tools.Call{}, func(r schemas.ToolResult) { got = append(got, r.Content.JoinText()) })
 	late(schemas.TextResult("late"))
@@ -72,21 +74,5 @@ func TestInterruptedTellsTheCause(t *testing.T) {
 	kill(fmt.Errorf("call c1: %w", &tools.TimeLimitError{Limit: 1500 * time.Millisecond}))
 	if err := tools.Interrupted(limited); err == nil || err.Error() != "Tool timed out after 1.5 seconds" {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestDecodeArguments(t *testing.T) {
-	type args struct {
-		Path string `json:"path"`
-	}
-	got, err := tools.DecodeArguments[args](tools.Call{Arguments: json.RawMessage(`{"path":"a","other":1}`)})
-	if err != nil || got.Path != "a" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if _, err := tools.DecodeArguments[args](tools.Call{}); err != nil {
-		t.Errorf("absent arguments: %v", err)
-	}
-	if _, err := tools.DecodeArguments[args](tools.Call{Arguments: json.RawMessage(`{"path":1}`)}); err == nil {
-		t.Error("a wrong type is accepted")
 	}
 }

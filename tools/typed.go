@@ -10,9 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// A Func carries out a call whose arguments have been read into a P. Context, update and error are those of
+// A Func carries out a call whose arguments have been read into a P. Context, call and error are those of
 // [Tool].Execute.
-type Func[P any] func(ctx context.Context, call Call, params P, update func(schemas.ToolResult)) (schemas.ToolResult, error)
+type Func[P any] func(ctx context.Context, call Call, params P) (schemas.ToolResult, error)
 
 // Typed makes a tool of a function. Its parameters are the members of the struct P, by their json tags; the JSON Schema
 // that models are told is derived from P, unless the definition brings one in Parameters, which then has to fit P. The
@@ -30,14 +30,22 @@ type Func[P any] func(ctx context.Context, call Call, params P, update func(sche
 // and exclusiveMaximum. Members that P does not have are let through and ignored. A time.Duration would be a number of
 // nanoseconds: better a number whose name says its unit.
 //
-// The function is called with arguments that satisfy the schema only; others are answered with an error result that says
-// what is wrong with them. The error of Typed says which member of P, or what of the definition, cannot be used.
+// The function is called with arguments that satisfy the schema only; others are answered with an error result that
+// says what is wrong with them. The error of Typed says which member of P, or what of the definition, cannot be used.
 func Typed[P any](def schemas.ToolDefinition, run Func[P]) (Tool, error) {
 	tool, err := typed(def, run)
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %q: %w", def.Name, err)
 	}
 	return tool, nil
+}
+
+// Must returns the tool, and panics if there is an error: for tools whose definition is part of the program.
+func Must(tool Tool, err error) Tool {
+	if err != nil {
+		panic(err)
+	}
+	return tool
 }
 
 func typed[P any](def schemas.ToolDefinition, run Func[P]) (Tool, error) {
@@ -59,12 +67,12 @@ func typed[P any](def schemas.ToolDefinition, run Func[P]) (Tool, error) {
 		return Tool{}, err
 	}
 	reader := argumentReader[P]{def.Name, schema, defaults}
-	return Tool{ToolDefinition: def, Execute: func(ctx context.Context, call Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-		params, err := reader.read(call)
+	return Tool{ToolDefinition: def, Execute: func(ctx context.Context, call Call) (schemas.ToolResult, error) {
+		params, err := reader.read(ctx, call)
 		if err != nil {
 			return schemas.ToolResult{}, err
 		}
-		return run(ctx, call, params, update)
+		return run(ctx, call, params)
 	}}, nil
 }
 
@@ -76,8 +84,8 @@ type argumentReader[P any] struct {
 }
 
 // read checks the arguments, which whoever dispatched the call may have held against the schema of another version.
-func (r argumentReader[P]) read(call Call) (params P, err error) {
-	if call.Arguments, err = r.schema.Validate(r.tool, call.Arguments); err != nil {
+func (r argumentReader[P]) read(ctx context.Context, call Call) (params P, err error) {
+	if call.Arguments, err = r.schema.Validate(ctx, r.tool, call.Arguments); err != nil {
 		return params, err
 	}
 	if r.defaults != nil {

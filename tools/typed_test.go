@@ -45,7 +45,14 @@ const wantForecast = `{
     "from": {"type": "string", "format": "date-time"},
     "via": {"type": "string"},
     "names": {"additionalProperties": {"type": "string"}, "type": "object"},
-    "also": {"items": {"properties": {"city": {"type": "string", "description": "Name, in any language"}}, "type": "object", "required": ["city"]}, "type": "array"},
+    "also": {
+      "items": {
+        "properties": {"city": {"type": "string", "description": "Name, in any language"}},
+        "type": "object",
+        "required": ["city"]
+      },
+      "type": "array"
+    },
     "extra": {"description": "Any JSON value"}
   },
   "type": "object",
@@ -53,14 +60,15 @@ const wantForecast = `{
 }`
 
 func forecaster(got *forecast) tools.Func[forecast] {
-	return func(_ context.Context, _ tools.Call, p forecast, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	return func(_ context.Context, _ tools.Call, p forecast) (schemas.ToolResult, error) {
 		*got = p
 		return schemas.TextResult("sunny in " + p.City), nil
 	}
 }
 
 func TestTypedDerivesTheSchema(t *testing.T) {
-	def := schemas.ToolDefinition{Name: "forecast", Label: "Forecast", Description: "tells", Effect: schemas.EffectReadOnly,
+	def := schemas.ToolDefinition{Name: "forecast", Label: "Forecast", Description: "tells",
+		Effect:    schemas.EffectReadOnly,
 		TimeoutMs: 5000, ExecutionMode: schemas.ExecuteSequential}
 	tool, err := tools.Typed(def, forecaster(new(forecast)))
 	if err != nil {
@@ -97,15 +105,18 @@ func TestTypedSchemaIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := schema.Validate("forecast", json.RawMessage(`{"city":"Ulm","days":"4"}`)); err != nil || string(got) != `{"city":"Ulm","days":4}` {
+	if got, err := schema.Validate(t.Context(), "forecast", json.RawMessage(`{"city":"Ulm","days":"4"}`)); err != nil ||
+		string(got) != `{"city":"Ulm","days":4}` {
 		t.Errorf("%s, %v", got, err)
 	}
-	for _, args := range []string{`{}`, `{"city":"Ulm","unit":"kelvin"}`, `{"city":"Ulm","days":15}`, `{"city":"Ulm","hours":[]}`} {
-		if _, err := schema.Validate("forecast", json.RawMessage(args)); err == nil {
+	for _, args := range []string{`{}`, `{"city":"Ulm","unit":"kelvin"}`, `{"city":"Ulm","days":15}`,
+		`{"city":"Ulm","hours":[]}`} {
+		if _, err := schema.Validate(t.Context(), "forecast", json.RawMessage(args)); err == nil {
 			t.Errorf("%s is accepted", args)
 		}
 	}
-	value, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: tool.ToolDefinition, Worker: "w1", Since: "2026-02-03T04:05:06Z"})
+	value, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: tool.ToolDefinition, Worker: "w1",
+		Since: "2026-02-03T04:05:06Z"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +136,8 @@ func TestTypedReadsArguments(t *testing.T) {
 		`{"city":"Ulm"}`: {place: place{"Ulm"}, Unit: "celsius", Days: 3},
 		`{"city":"Ulm","unit":"fahrenheit","days":1,"unknown":1}`: {place: place{"Ulm"}, Unit: "fahrenheit", Days: 1},
 		`{"city":"Ulm","days":"2","from":"2026-02-03T04:05:06Z","via":"::1","also":[{"city":"Bonn"}],"extra":[1]}`: {
-			place: place{"Ulm"}, Unit: "celsius", Days: 2, From: &at, Via: netip.IPv6Loopback(), Also: []place{{"Bonn"}}, Extra: []any{1.0}},
+			place: place{"Ulm"}, Unit: "celsius", Days: 2, From: &at, Via: netip.IPv6Loopback(), Also: []place{{"Bonn"}},
+			Extra: []any{1.0}},
 	} {
 		var got forecast
 		tool, err := tools.Typed(schemas.ToolDefinition{Name: "forecast"}, forecaster(&got))
@@ -137,7 +149,8 @@ func TestTypedReadsArguments(t *testing.T) {
 			t.Errorf("%s: %v, %q", args, isError, result.Content.JoinText())
 		}
 		same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-		if d := cmp.Diff(want, got, cmp.AllowUnexported(forecast{}), same, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Hidden" }, cmp.Ignore())); d != "" {
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(forecast{}), same,
+			cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Hidden" }, cmp.Ignore())); d != "" {
 			t.Errorf("%s (-want +got):\n%s", args, d)
 		}
 	}
@@ -149,7 +162,7 @@ func TestTypedCallsAreApart(t *testing.T) {
 		Tags []string `json:"tags" jsonschema:"default=a"`
 	}
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "tag"},
-		func(_ context.Context, _ tools.Call, p params, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		func(_ context.Context, _ tools.Call, p params) (schemas.ToolResult, error) {
 			text := strings.Join(p.Tags, ",")
 			p.Tags[0] = "changed"
 			return schemas.TextResult(text), nil
@@ -167,7 +180,7 @@ func TestTypedCallsAreApart(t *testing.T) {
 func TestTypedRefusesBadArgumentsAndPassesErrors(t *testing.T) {
 	failure := errors.New("the station is down")
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "forecast"},
-		func(context.Context, tools.Call, place, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		func(context.Context, tools.Call, place) (schemas.ToolResult, error) {
 			return schemas.ToolResult{}, failure
 		})
 	if err != nil {
@@ -234,7 +247,7 @@ func TestTypedSaysWhatCannotBe(t *testing.T) {
 func typedOf[P any](name string) func() error {
 	return func() error {
 		_, err := tools.Typed(schemas.ToolDefinition{Name: name},
-			func(context.Context, tools.Call, P, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			func(context.Context, tools.Call, P) (schemas.ToolResult, error) {
 				return schemas.ToolResult{}, nil
 			})
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -61,22 +62,25 @@ func TestDamagedLogs(t *testing.T) {
 	w.forge("big", 3, strings.Repeat("0", 64))
 
 	gap := "event 18 follows event 16"
-	expect(t, w.replay("list"), exitBad, "damaged", gap)
-	expect(t, w.replay("list"), exitBad, "agent_end", gap) // the good one is shown all the same
-	expect(t, w.replay("show", "service"), exitBad, "#4", gap)
-	expect(t, w.replay("show", "service", "--json"), exitBad, `"id":"service/16"`, gap)
-	expect(t, w.replay("state", "service"), exitBad, "", gap)
-	expect(t, w.replay("export", "service"), exitBad, `"id":"service/16"`, "event service/18 stands where service/17 should")
-	expect(t, w.replay("export", "big"), exitBad, `"id":"big/2"`, "event 3 does not carry the hash of event 2")
-	expect(t, w.replay("show", "agent"), exitOK, "run r4 ends", "")
+	expect(t, w.replay("list"), cli.StatusBad, "damaged", gap)
+	expect(t, w.replay("list"), cli.StatusBad, "agent_end", gap) // the good one is shown all the same
+	expect(t, w.replay("show", "service"), cli.StatusBad, "#4", gap)
+	expect(t, w.replay("show", "service", "--json"), cli.StatusBad, `"id":"service/16"`, gap)
+	expect(t, w.replay("state", "service"), cli.StatusBad, "", gap)
+	expect(t, w.replay("export", "service"), cli.StatusBad, `"id":"service/16"`,
+		"event service/18 stands where service/17 should")
+	expect(t, w.replay("export", "big"), cli.StatusBad, `"id":"big/2"`,
+		"event 3 does not carry the hash of what was stored before it")
+	expect(t, w.replay("show", "agent"), cli.StatusOK, "run r4 ends", "")
 
 	got := w.replay("verify")
-	expect(t, got, exitBad, "service: BAD: event 17: id: expected service/17, found service/18", "")
-	expect(t, got, exitBad, "big: BAD: event 3: previous hash", "")
-	expect(t, got, exitBad, "agent: ok, 30 events\n", "")
-	expect(t, got, exitBad, "3 sessions, 2 bad\n", "")
-	expect(t, w.replay("verify", "agent"), exitOK, "1 session, 0 bad", "")
-	expect(t, w.replay("verify", "--json", "service"), exitBad, `"session":"service","ok":false,"events":16,"event":17,"problem":`, "")
+	expect(t, got, cli.StatusBad, "service: BAD: event 17: id: expected service/17, found service/18", "")
+	expect(t, got, cli.StatusBad, "big: BAD: event 3: previous hash", "")
+	expect(t, got, cli.StatusBad, "agent: ok, 30 events\n", "")
+	expect(t, got, cli.StatusBad, "3 sessions, 2 bad\n", "")
+	expect(t, w.replay("verify", "agent"), cli.StatusOK, "1 session, 0 bad", "")
+	expect(t, w.replay("verify", "--json", "service"), cli.StatusBad,
+		`"session":"service","ok":false,"events":16,"event":17,"problem":`, "")
 }
 
 func TestDamagedPayload(t *testing.T) {
@@ -93,13 +97,14 @@ func TestDamagedPayload(t *testing.T) {
 	if _, err := bucket.PutBytes(w.ctx(), payloads[0].Name, []byte(`{"messages":[]}`)); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, w.replay("export", "big"), exitBad, "", "after event 0: message 1 of the stream: payload nats://agent_blobs/")
-	expect(t, w.replay("verify"), exitBad, "big: BAD: event 1: payload in the object store", "")
+	expect(t, w.replay("export", "big"), cli.StatusBad, "",
+		"after event 0: message 1 of the stream: payload nats://agent_blobs/")
+	expect(t, w.replay("verify"), cli.StatusBad, "big: BAD: event 1: payload in the object store", "")
 	if err := bucket.Delete(w.ctx(), payloads[0].Name); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, w.replay("export", "big"), exitBad, "", "object not found")
-	expect(t, w.replay("show", "big"), exitBad, "", "object not found")
+	expect(t, w.replay("export", "big"), cli.StatusBad, "", "object not found")
+	expect(t, w.replay("show", "big"), cli.StatusBad, "", "object not found")
 }
 
 func TestVerifyComparesSnapshots(t *testing.T) {
@@ -128,22 +133,22 @@ func TestVerifyComparesSnapshots(t *testing.T) {
 		}
 	}
 	save(20)
-	expect(t, w.replay("verify"), exitOK, "agent: ok, 30 events, snapshot at 20\n", "")
+	expect(t, w.replay("verify"), cli.StatusOK, "agent: ok, 30 events, snapshot at 20\n", "")
 	save(21)
-	expect(t, w.replay("verify"), exitBad, "agent: BAD: event 21: snapshot version 1", "")
+	expect(t, w.replay("verify"), cli.StatusBad, "agent: BAD: event 21: snapshot version 1", "")
 }
 
 func TestWhatIsNotThere(t *testing.T) {
 	w := newWorld(t)
-	expect(t, w.replay("list"), exitOK, "SESSION", "")
-	expect(t, w.replay("verify"), exitOK, "0 sessions, 0 bad", "")
-	expect(t, w.replay("export", "--all"), exitOK, "", "")
-	expect(t, w.replay("show", "nobody"), exitBad, "", "session nobody has no log")
-	expect(t, w.replay("state", "nobody"), exitBad, "", "session nobody has no log")
-	expect(t, w.replay("export", "nobody"), exitBad, "", "session nobody has no log")
-	expect(t, w.replay("verify", "nobody"), exitBad, "nobody: BAD: no log", "")
+	expect(t, w.replay("list"), cli.StatusOK, "SESSION", "")
+	expect(t, w.replay("verify"), cli.StatusOK, "0 sessions, 0 bad", "")
+	expect(t, w.replay("export", "--all"), cli.StatusOK, "", "")
+	expect(t, w.replay("show", "nobody"), cli.StatusBad, "", "session nobody has no log")
+	expect(t, w.replay("state", "nobody"), cli.StatusBad, "", "session nobody has no log")
+	expect(t, w.replay("export", "nobody"), cli.StatusBad, "", "session nobody has no log")
+	expect(t, w.replay("verify", "nobody"), cli.StatusBad, "nobody: BAD: no log", "")
 	w.agentSession()
-	expect(t, w.replay("state", "agent", "--at", "31"), exitBad, "", "session agent has no event 31: it ends at 30")
-	expect(t, w.replay("show", "agent", "--at", "2020-01-01T00:00:00Z"), exitBad, "", "no event at or before 2020")
-	expect(t, w.replay("list", "--prefix", "other"), exitBad, "", "another --prefix is needed")
+	expect(t, w.replay("state", "agent", "--at", "31"), cli.StatusBad, "", "session agent has no event 31: it ends at 30")
+	expect(t, w.replay("show", "agent", "--at", "2020-01-01T00:00:00Z"), cli.StatusBad, "", "no event at or before 2020")
+	expect(t, w.replay("list", "--prefix", "other"), cli.StatusBad, "", "another --prefix is needed")
 }

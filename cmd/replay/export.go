@@ -8,14 +8,9 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-func exportFlags(set *config.Set, o *options) {
-	set.Bool(&o.all, "all", false, "every session, one after the other")
-}
 
 // runExport writes logs as CloudEvents in the JSON format, one per line, the data byte for byte as stored, and checks
 // the order and the hash chain on the way. What lies in the object store is written inline, without dataref.
@@ -40,27 +35,26 @@ func runExport(ctx context.Context, a *app) error {
 
 func (a *app) export(ctx context.Context, session string) error {
 	var seq uint64
-	var hash string // of the event before
-	for s, err := range a.stored(ctx, session) {
+	var hash string // of the message before
+	for m, err := range a.stored(ctx, session) {
 		if err != nil {
 			return fmt.Errorf("after event %d: %w", seq, err)
 		}
-		ce, _, err := bus.DecodeCloudEvent(s.header, s.payload)
-		if err != nil {
-			return fmt.Errorf("after event %d: %w", seq, err)
+		if e := m.events[0]; e.Seq != seq+1 {
+			return fmt.Errorf("event %s stands where %s should", e.ID(), schemas.Event{Session: session, Seq: seq + 1}.ID())
+		} else if e.PrevHash != hash {
+			return fmt.Errorf("event %d does not carry the hash of what was stored before it: the log was changed", e.Seq)
 		}
-		seq++
-		if want := (schemas.Event{Session: session, Seq: seq}).ID(); ce.ID() != want {
-			return fmt.Errorf("event %s stands where %s should", ce.ID(), want)
-		}
-		extensions := ce.Extensions()
-		if prev, _ := extensions["prevhash"].(string); prev != hash {
-			return fmt.Errorf("event %d does not carry the hash of event %d: the log was changed", seq, seq-1)
-		}
-		hash = s.hash
-		ce.SetExtension("dataref", nil)
-		if err := a.printCloudEvent(ce); err != nil {
-			return err
+		hash = m.hash
+		for _, e := range m.events {
+			ce, err := m.cloudEvent(e)
+			if err != nil {
+				return fmt.Errorf("after event %d: %w", seq, err)
+			}
+			if err := a.printCloudEvent(ce); err != nil {
+				return err
+			}
+			seq = e.Seq
 		}
 	}
 	return nil
@@ -68,7 +62,7 @@ func (a *app) export(ctx context.Context, session string) error {
 
 // printEvent writes an event as a CloudEvent in the JSON format, on a line of its own.
 func (a *app) printEvent(e schemas.Event) error {
-	ce, err := bus.ToCloudEvent(e)
+	ce, err := codec.ToCloudEvent(e)
 	if err != nil {
 		return err
 	}

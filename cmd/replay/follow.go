@@ -2,38 +2,40 @@ package main
 
 import (
 	"context"
-	"sync"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// followed is what a session's follower sees: an event, an update, or why there is no more of either.
-type followed struct {
-	event  *schemas.Event
-	update *schemas.Update
-	err    error
-}
 
 // follow shows a session's events and, in the transcript, the text that is being streamed, until ctx ends, which is no
 // error.
 func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
-	ch := make(chan followed, 64)
-	wg.Go(func() { a.followEvents(ctx, ch) })
-	if !a.o.json {
-		wg.Go(func() { a.followUpdates(ctx, ch) })
+	c, err := client.New(a.conn.NATS(), client.Options{Prefix: a.o.Connection.Prefix, Logger: a.log})
+	if err != nil {
+		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	items := make(chan item, 64)
+	ended := make(chan struct{})
+	defer func() { stop(); <-ended }()
+	go func() {
+		defer close(ended)
+		for i, err := range c.Session(a.o.sessions[0]).Watch(ctx, 1) {
+			select {
+			case items <- item{i, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	for {
 		select {
-		case f := <-ch:
-			if err := one(f, t, show); err != nil {
+		case i := <-items:
+			if err := a.showItem(ctx, i, t, show); err != nil || ctx.Err() != nil {
 				return err
 			}
-			if len(ch) == 0 {
+			if len(items) == 0 { // who reads is shown what there is before more is waited for
 				if err := a.out.Flush(); err != nil {
 					return err
 				}
@@ -44,41 +46,22 @@ func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event
 	}
 }
 
-func one(f followed, t *transcript, show func(schemas.Event) error) error {
+// item is what a session's follower is given: an event or an update, or why there is no more of either.
+type item struct {
+	client.Item
+	err error
+}
+
+func (a *app) showItem(ctx context.Context, i item, t *transcript, show func(schemas.Event) error) error {
 	switch {
-	case f.err != nil:
-		return f.err
-	case f.event != nil:
-		return show(*f.event)
+	case i.err != nil && ctx.Err() != nil:
+		return t.interrupt()
+	case i.err != nil:
+		return i.err
+	case i.Event != nil:
+		return show(*i.Event)
+	case a.o.json:
+		return nil
 	}
-	return t.update(*f.update)
-}
-
-func (a *app) followEvents(ctx context.Context, ch chan<- followed) {
-	for e, err := range a.store.Follow(ctx, a.o.sessions[0], 1) {
-		f := followed{event: &e}
-		if err != nil {
-			f = followed{err: err}
-		}
-		select {
-		case ch <- f:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// followUpdates does without updates where there are none to be had: each message comes whole at its end then.
-func (a *app) followUpdates(ctx context.Context, ch chan<- followed) {
-	for u, err := range bus.WatchUpdates(ctx, a.conn, a.o.sessions[0]) {
-		if err != nil {
-			a.log.Warn("streamed text is not shown as it comes", "err", err)
-			return
-		}
-		select {
-		case ch <- followed{update: &u}:
-		case <-ctx.Done():
-			return
-		}
-	}
+	return t.update(*i.Update)
 }

@@ -9,7 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/live"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -61,7 +62,7 @@ func (w *world) following(args ...string) (out *screen, stop func() result) {
 	code := make(chan int, 1)
 	go func() {
 		code <- run(ctx, append([]string{"show", "--follow", "--nats", w.server.ClientURL()}, args...),
-			func(string) string { return "" }, out, &stderr)
+			outside(nil, out, &stderr))
 	}()
 	stop = sync.OnceValue(func() result {
 		cancel()
@@ -83,10 +84,11 @@ func TestFollowShowsWhatComes(t *testing.T) {
 	out.wait(t, "run r1 begins")
 	jsonOut.wait(t, `"id":"s1/2"`)
 
-	updates := bus.NewUpdates(w.conn, bus.UpdateOptions{Interval: -1})
+	updates := live.New(w.conn, live.Options{Interval: -1})
 	say := func(text string) {
-		updates.Update(w.ctx(), schemas.Update{Session: "s1", Event: 3, Time: begun, Source: "/x", Data: &schemas.MessageUpdate{
-			MessageID: "m3", AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: text}}}})
+		updates.Update(w.ctx(), schemas.Update{Session: "s1", Event: 3, Time: begun, Source: "/x",
+			Data: &schemas.MessageUpdate{
+				MessageID: "m3", AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: text}}}})
 	}
 	wr.append(&schemas.MessageStart{MessageID: "m3", Role: schemas.RoleAssistant, Model: "m1"})
 	say("Hel")
@@ -102,7 +104,7 @@ func TestFollowShowsWhatComes(t *testing.T) {
 	lateStop()
 
 	got := stop()
-	expect(t, got, exitOK, "", "")
+	expect(t, got, cli.StatusOK, "", "")
 	if d := cmp.Diff(w.replay("show", "s1", "--events"), got, unexported); d != "" {
 		t.Errorf("(-show +follow):\n%s", d)
 	}
@@ -115,11 +117,14 @@ func TestFollowStopsInTheMiddleOfALine(t *testing.T) {
 	w := newWorld(t)
 	wr := w.writer("s1")
 	out, stop := w.following("s1")
-	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.MessageStart{MessageID: "m3", Role: schemas.RoleAssistant})
-	bus.NewUpdates(w.conn, bus.UpdateOptions{}).Update(w.ctx(), schemas.Update{Session: "s1", Event: 3, Time: begun, Source: "/x",
-		Data: &schemas.MessageUpdate{MessageID: "m3", AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: "Hel"}}}})
+	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{},
+		&schemas.MessageStart{MessageID: "m3", Role: schemas.RoleAssistant})
+	live.New(w.conn, live.Options{}).Update(w.ctx(),
+		schemas.Update{Session: "s1", Event: 3, Time: begun, Source: "/x",
+			Data: &schemas.MessageUpdate{MessageID: "m3",
+				AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: "Hel"}}}})
 	out.wait(t, "Hel")
-	if got := stop(); got.code != exitOK || !strings.HasSuffix(got.stdout, "    Hel\n") {
+	if got := stop(); got.code != cli.StatusOK || !strings.HasSuffix(got.stdout, "    Hel\n") {
 		t.Errorf("exit status %d, stdout %q", got.code, got.stdout)
 	}
 }

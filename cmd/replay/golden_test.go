@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -48,7 +50,7 @@ func TestOutput(t *testing.T) {
 		{"state-at-time", []string{"state", "service", "--at", "2026-02-03T04:05:11.5Z"}},
 		{"verify", []string{"verify"}},
 		{"verify-json", []string{"verify", "--json", "agent"}},
-		{"export", []string{"export", "service"}},
+		{"export-commits", []string{"export", "service"}},
 		{"help", []string{"help"}},
 		{"help-show", []string{"help", "show"}},
 	} {
@@ -56,7 +58,7 @@ func TestOutput(t *testing.T) {
 			w := *w
 			w.t = t
 			got := w.replay(c.args...)
-			if got.code != exitOK || got.stderr != "" {
+			if got.code != cli.StatusOK || got.stderr != "" {
 				t.Errorf("exit status %d, stderr %s", got.code, got.stderr)
 			}
 			golden(t, c.name, got.stdout)

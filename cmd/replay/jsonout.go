@@ -5,6 +5,8 @@ import (
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
 // jsonOut is where JSON goes. To a file or pipe it goes byte for byte: hashes are over bytes. On a terminal the
@@ -24,7 +26,7 @@ func (j jsonForTerminal) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
 		switch {
-		case r < 0x7f || !unsafe(r): // below 0x7f JSON itself has escaped what is not printable, in strings
+		case r < 0x7f || !cli.Unsafe(r): // below 0x7f JSON itself has escaped what is not printable, in strings
 			out = append(out, rest[:n]...)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

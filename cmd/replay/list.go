@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -18,11 +17,6 @@ import (
 
 // listed is how many sessions list shows without --all: it reads the log of each.
 const listed = 50
-
-func listFlags(set *config.Set, o *options) {
-	jsonFlag(set, o)
-	set.Bool(&o.all, "all", false, fmt.Sprintf("every session and not only the latest %d", listed))
-}
 
 // summary is what list shows of a session.
 type summary struct {

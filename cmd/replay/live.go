@@ -7,10 +7,6 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxHeld bounds the updates kept because they came before the event they belong to. Losing one costs nothing but that
-// its message is shown whole at its end.
-const maxHeld = 256
-
 // liveReply is the reply that is being streamed. What has been printed of it is a prefix of what it will be in the end;
 // where it turns out not to be, it is printed again.
 type liveReply struct {
@@ -22,38 +18,18 @@ type liveReply struct {
 	printed string
 	midLine bool // the last thing printed is of this reply, and its line may go on
 	over    bool // no more of it is shown before its end: an update is missing, or something else was printed
-
-	held []schemas.Update // for events to come
-	last uint64           // sequence of the newest message_start
 }
 
 // begin opens a reply. Other messages come whole at once.
-func (t *transcript) begin(e schemas.Event, d *schemas.MessageStart) error {
-	l := &t.live
-	l.last = e.Seq
-	if d.Role != schemas.RoleAssistant {
-		return nil
+func (t *transcript) begin(e schemas.Event, d *schemas.MessageStart) {
+	if d.Role == schemas.RoleAssistant {
+		t.live = liveReply{id: d.MessageID, seq: e.Seq, heading: t.replyHeading(e.Seq, d)}
 	}
-	held := l.held
-	*l = liveReply{id: d.MessageID, seq: e.Seq, heading: t.replyHeading(e.Seq, d), last: e.Seq}
-	for _, u := range held {
-		if err := t.update(u); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// update shows more of the reply that is being streamed.
+// update shows more of the reply that is being streamed. Updates come behind the event that they belong to.
 func (t *transcript) update(u schemas.Update) error {
 	l := &t.live
-	if u.Event > l.last {
-		if len(l.held) == maxHeld {
-			l.held = slices.Delete(l.held, 0, 1)
-		}
-		l.held = append(l.held, u)
-		return nil
-	}
 	d, ok := u.Data.(*schemas.MessageUpdate)
 	if !ok || l.id == "" || u.Event != l.seq || l.over {
 		return nil
@@ -134,7 +110,7 @@ func (t *transcript) end(id, block string) error {
 		block = more
 	}
 	err := t.print(block)
-	*l = liveReply{held: l.held, last: l.last}
+	*l = liveReply{}
 	return err
 }
 

@@ -93,17 +93,11 @@ func TestStreamedTextEndsAsTheWholeMessage(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		contents := manyContents[r.IntN(len(manyContents))]
 		s := streamed(r, contents)
-		early := r.IntN(len(s.updates)) // how many come before the event they belong to
 		got := shown(t, func(tr *transcript) error {
-			for _, u := range s.updates[:early] {
-				if err := tr.update(u); err != nil {
-					return err
-				}
-			}
 			if err := tr.event(s.start); err != nil {
 				return err
 			}
-			for _, u := range s.updates[early:] {
+			for _, u := range s.updates {
 				if err := tr.update(u); err != nil {
 					return err
 				}
@@ -178,20 +172,4 @@ func TestStreamedTextInterrupted(t *testing.T) {
 	if len(parts) != 3 || !strings.Contains(parts[1], "error x:") || !strings.HasSuffix(got, whole) {
 		t.Errorf("got:\n%s", got)
 	}
-}
-
-func TestUpdatesOfOtherEventsAreBounded(t *testing.T) {
-	shown(t, func(tr *transcript) error {
-		for i := range 3 * maxHeld {
-			u := schemas.Update{Event: 9, N: uint64(i + 1), Data: &schemas.MessageUpdate{
-				AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, ContentIndex: 1 << 40, Delta: "x"}}}}
-			if err := tr.update(u); err != nil {
-				return err
-			}
-		}
-		if n := len(tr.live.held); n != maxHeld {
-			t.Errorf("%d held", n)
-		}
-		return tr.event(at(9, &schemas.MessageStart{MessageID: "m9", Role: schemas.RoleAssistant}))
-	})
 }

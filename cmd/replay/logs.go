@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -23,7 +24,7 @@ const connectTimeout = 5 * time.Second
 
 // logs is where the sessions' logs are read from.
 type logs struct {
-	server *bus.Server // of --store
+	server *embedded.Server // of --store
 	conn   *bus.Conn
 	store  *eventstore.Store
 }
@@ -40,16 +41,9 @@ func openLogs(ctx context.Context, o options, log *slog.Logger) (*logs, error) {
 }
 
 func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error) {
-	where := bus.ConnOptions{URL: o.nats, CredsFile: o.creds, Name: "replay", Prefix: o.prefix, Logger: log}
-	if o.store != "" {
-		if l.server, err = openStore(o.store, log); err != nil {
-			return err
-		}
-		where.URL, where.CredsFile, where.Server = "", "", l.server
-	}
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	if l.conn, err = bus.Connect(connecting, where); err != nil {
+	if l.conn, err = l.connect(connecting, o, log); err != nil {
 		return err
 	}
 	if err := l.checkStream(connecting); err != nil {
@@ -59,13 +53,23 @@ func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error
 	return err
 }
 
+func (l *logs) connect(ctx context.Context, o options, log *slog.Logger) (conn *bus.Conn, err error) {
+	if o.Store == "" {
+		return o.Connection.Bus(ctx, "replay", log)
+	}
+	if l.server, err = openStore(o.Store, log); err != nil {
+		return nil, err
+	}
+	return bus.Connect(ctx, bus.ConnOptions{InProcess: l.server, Name: "replay", Prefix: o.Connection.Prefix, Logger: log})
+}
+
 // openStore starts a server on a store that is there: the server itself would make a new one.
-func openStore(dir string, log *slog.Logger) (*bus.Server, error) {
+func openStore(dir string, log *slog.Logger) (*embedded.Server, error) {
 	stream := filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", schemas.StreamEvents)
 	if _, err := os.Stat(stream); err != nil {
 		return nil, fmt.Errorf("%s is no store with logs of sessions: %w", dir, err)
 	}
-	s, err := bus.StartServer(bus.ServerOptions{StoreDir: dir, InProcessOnly: true, Name: "replay", Logger: log})
+	s, err := embedded.Start(embedded.Options{StoreDir: dir, InProcessOnly: true, Name: "replay", Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("%w (if a runner has it, read from the runner's server with --nats)", err)
 	}

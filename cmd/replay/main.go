@@ -9,9 +9,12 @@ package main
 import (
 	"os"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/signals"
 )
 
 func main() {
-	os.Exit(run(signals.Context(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(run(signals.Context(), os.Args[1:], &cli.IO{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
+	}))
 }

@@ -2,19 +2,25 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing)) }
@@ -23,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(
 type world struct {
 	t      *testing.T
 	dir    string
-	server *bus.Server
+	server *embedded.Server
 	conn   *bus.Conn
 	store  *eventstore.Store
 }
@@ -32,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.start()
-	if err := bus.Setup(w.ctx(), w.conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(w.ctx(), w.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -41,11 +47,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) start() {
 	w.t.Helper()
 	var err error
-	if w.server, err = bus.StartServer(bus.ServerOptions{StoreDir: w.dir}); err != nil {
+	if w.server, err = embedded.Start(embedded.Options{StoreDir: w.dir}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(w.server.Shutdown)
-	if w.conn, err = bus.Connect(w.ctx(), bus.ConnOptions{Server: w.server, Name: w.t.Name()}); err != nil {
+	if w.conn, err = bus.Connect(w.ctx(), bus.ConnOptions{InProcess: w.server, Name: w.t.Name()}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(w.conn.Close)
@@ -87,8 +93,14 @@ func invoke(t *testing.T, env map[string]string, args ...string) result {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var stdout, stderr strings.Builder
-	code := run(ctx, args, func(k string) string { return env[k] }, &stdout, &stderr)
+	code := run(ctx, args, outside(env, &stdout, &stderr))
 	return result{code, stdout.String(), stderr.String()}
+}
+
+// outside is what a process would have.
+func outside(env map[string]string, stdout, stderr io.Writer) *cli.IO {
+	return &cli.IO{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
+		Getenv: func(k string) string { return env[k] }}
 }
 
 // replay invokes on the world's server.
@@ -105,6 +117,11 @@ type writer struct {
 	w     *world
 	log   *eventstore.Log
 	event schemas.Event // the one before
+
+	// before has them stored in the form of before commits.
+	before bool
+	stream uint64 // sequence of the last message
+	hash   string // and its hash
 }
 
 func (w *world) writer(session string) *writer {
@@ -119,6 +136,10 @@ func (wr *writer) append(all ...schemas.EventData) {
 		wr.event.Seq++
 		wr.event.Time = wr.event.Time.Add(time.Second)
 		wr.event.Data = data
+		if wr.before {
+			wr.publish(wr.event)
+			continue
+		}
 		if err := wr.log.Append(wr.w.ctx(), wr.event); err != nil {
 			wr.w.t.Fatal(err)
 		}
@@ -126,4 +147,24 @@ func (wr *writer) append(all ...schemas.EventData) {
 	if err := wr.log.Flush(wr.w.ctx()); err != nil {
 		wr.w.t.Fatal(err)
 	}
+}
+
+// publish stores one event in a message.
+func (wr *writer) publish(e schemas.Event) {
+	wr.w.t.Helper()
+	e.PrevHash = wr.hash
+	header, payload, err := schemas.EncodeEvent(e)
+	if err != nil {
+		wr.w.t.Fatal(err)
+	}
+	wr.hash = storedHash(header, payload)
+	if header[schemas.HeaderDataRef] != nil {
+		payload = nil
+	}
+	m := &nats.Msg{Subject: wr.w.conn.Subjects().Event(e.Session), Header: header, Data: payload}
+	ack, err := wr.w.conn.JetStream().PublishMsg(wr.w.ctx(), m, jetstream.WithExpectLastSequencePerSubject(wr.stream))
+	if err != nil {
+		wr.w.t.Fatal(err)
+	}
+	wr.stream = ack.Sequence
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -21,14 +22,14 @@ func (t *transcript) message(seq uint64, m schemas.Message, start *schemas.Messa
 	case *schemas.ToolResultMessage:
 		return t.toolResult(seq, m)
 	case *schemas.CustomMessage:
-		return t.heading(seq, visible(string(m.Role)), "custom message") + "    " + oneLine(string(m.Raw), t.cut) + "\n"
+		return t.heading(seq, cli.Visible(string(m.Role)), "custom message") + "    " + oneLine(string(m.Raw), t.cut) + "\n"
 	}
 	return t.heading(seq, "no message", "")
 }
 
 func (t *transcript) replyHeading(seq uint64, start *schemas.MessageStart) string {
 	model := schemas.ModelRef{Provider: start.Provider, ID: start.Model}
-	return t.heading(seq, "assistant", visible(model.String()))
+	return t.heading(seq, "assistant", cli.Visible(model.String()))
 }
 
 // stopped says how a reply ended, if not as usual.
@@ -61,7 +62,8 @@ func (t *transcript) content(c schemas.Content) string {
 		}
 		return closed(t.thinkingBlock(c.Thinking))
 	case schemas.ToolCall:
-		return "    " + t.style.call("-> "+oneLine(c.Name+" "+c.ID, t.cut)) + " " + oneLine(compact(c.Arguments), t.cut) + "\n"
+		return "    " + t.style.call("-> "+oneLine(c.Name+" "+c.ID, t.cut)) + " " + oneLine(compact(c.Arguments), t.cut) +
+			"\n"
 	case schemas.Image:
 		return "    " + t.style.dim(imageLine(c)) + "\n"
 	}
@@ -71,11 +73,11 @@ func (t *transcript) content(c schemas.Content) string {
 // textBlock and thinkingBlock are without the last line break: of a text that is still growing they give what the
 // whole will begin with.
 func textBlock(text string) string {
-	return indent(strings.TrimRight(visible(text), "\n"), 4)
+	return indent(strings.TrimRight(cli.Visible(text), "\n"), 4)
 }
 
 func (t *transcript) thinkingBlock(text string) string {
-	text = strings.TrimRight(visible(text), "\n")
+	text = strings.TrimRight(cli.Visible(text), "\n")
 	if text == "" {
 		return ""
 	}
@@ -102,7 +104,7 @@ func imageLine(i schemas.Image) string {
 
 // toolResult is a tool's answer, cut to the lines that are wanted.
 func (t *transcript) toolResult(seq uint64, m *schemas.ToolResultMessage) string {
-	rest := visible(m.ToolCallID)
+	rest := cli.Visible(m.ToolCallID)
 	if end := t.ended[m.ToolCallID]; end != nil {
 		delete(t.ended, m.ToolCallID)
 		if end.DurationMs > 0 {
@@ -136,7 +138,7 @@ func (t *transcript) cutLines(text string) string {
 	}
 	out := make([]string, len(shown), len(shown)+1)
 	for i, line := range shown {
-		out[i] = visible(cutText(line, t.cut))
+		out[i] = cli.Visible(cutText(line, t.cut))
 	}
 	if missing := len(all) - len(shown); missing > 0 {
 		out = append(out, t.style.dim(fmt.Sprintf("[%s more]", plural(missing, "line"))))

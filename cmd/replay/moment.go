@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -15,20 +14,6 @@ import (
 type moment struct {
 	seq  uint64
 	time time.Time
-}
-
-// atFlag defines --at.
-func atFlag(set *config.Set, o *options) {
-	var at string
-	set.String(&at, "at", "", "only up to an event's `sequence`, or to a time in RFC 3339")
-	set.Check(func() (err error) {
-		o.at, err = parseMoment(at)
-		return err
-	})
-}
-
-func jsonFlag(set *config.Set, o *options) {
-	set.Bool(&o.json, "json", false, "one JSON object per line")
 }
 
 func parseMoment(s string) (moment, error) {

@@ -3,21 +3,8 @@ package main
 import (
 	"context"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// shownLines is how many lines of a tool's result show prints without --full.
-const shownLines = 20
-
-func showFlags(set *config.Set, o *options) {
-	jsonFlag(set, o)
-	atFlag(set, o)
-	set.Bool(&o.events, "events", false, "also the service's events, a line each")
-	set.Bool(&o.full, "full", false, "everything of results and arguments")
-	set.Int(&o.lines, "lines", shownLines, "`lines` shown of a tool's result, 0 for all")
-	set.Bool(&o.follow, "follow", false, "go on live until interrupted")
-}
 
 // runShow prints a transcript, or with --json the events themselves.
 func runShow(ctx context.Context, a *app) error {

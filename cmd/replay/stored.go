@@ -9,30 +9,43 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// storedEvent is a message of a log as it is stored. An export is made of these and not of decoded events: hashes are
-// over bytes, and what this version does not know is not lost.
-type storedEvent struct {
-	header  map[string][]string
-	payload []byte // where it is, in the stream or in the object store
-	hash    string // of the message, for the next one
+// storedMessage is a message of a log as it is stored. An export is made of these and not of decoded events: hashes are
+// over bytes, and an event of a type that this version does not know is not lost.
+type storedMessage struct {
+	header map[string][]string
+	hash   string                // for the next one
+	events []schemas.StoredEvent // their data is here, wherever it is stored
+}
+
+// cloudEvent is one of the message's events by itself, with all its attributes.
+func (m storedMessage) cloudEvent(e schemas.StoredEvent) (event.Event, error) {
+	header, payload := e.Binary()
+	if m.header[schemas.HeaderCommit] == nil {
+		header = m.header // it may have more
+	}
+	ce, _, err := codec.DecodeCloudEvent(header, payload)
+	ce.SetExtension("dataref", nil)
+	return ce, err
 }
 
 // stored yields the messages of a session's log up to its head at the moment of the call. An error is the last thing
 // yielded.
-func (l *logs) stored(ctx context.Context, session string) iter.Seq2[storedEvent, error] {
-	return func(yield func(storedEvent, error) bool) {
-		if err := l.readStored(ctx, session, func(e storedEvent) bool { return yield(e, nil) }); err != nil {
-			yield(storedEvent{}, err)
+func (l *logs) stored(ctx context.Context, session string) iter.Seq2[storedMessage, error] {
+	return func(yield func(storedMessage, error) bool) {
+		if err := l.readStored(ctx, session, func(m storedMessage) bool { return yield(m, nil) }); err != nil {
+			yield(storedMessage{}, err)
 		}
 	}
 }
 
-func (l *logs) readStored(ctx context.Context, session string, yield func(storedEvent) bool) error {
+func (l *logs) readStored(ctx context.Context, session string, yield func(storedMessage) bool) error {
 	subject := l.conn.Subjects().Event(session)
 	stream, err := l.conn.JetStream().Stream(ctx, schemas.StreamEvents)
 	if err != nil {
@@ -63,16 +76,38 @@ func (l *logs) readStored(ctx context.Context, session string, yield func(stored
 		if err != nil {
 			return err
 		}
-		e := storedEvent{header: m.Headers(), payload: m.Data(), hash: schemas.Hash(m.Headers(), m.Data())}
-		if ref := schemas.DataRef(e.header); ref != "" {
-			if e.payload, err = l.fetch(ctx, ref); err != nil {
-				return fmt.Errorf("message %d of the stream: %w", at.Sequence.Stream, err)
+		if !schemas.IsLog(session, m.Headers(), m.Data()) {
+			if at.Sequence.Stream >= head.Sequence {
+				return nil
 			}
+			continue
 		}
-		if !yield(e) || at.Sequence.Stream >= head.Sequence {
+		message, err := l.split(ctx, session, m)
+		if err != nil {
+			return fmt.Errorf("message %d of the stream: %w", at.Sequence.Stream, err)
+		}
+		if !yield(message) || at.Sequence.Stream >= head.Sequence {
 			return nil
 		}
 	}
+}
+
+func (l *logs) split(ctx context.Context, session string, m jetstream.Msg) (s storedMessage, err error) {
+	s = storedMessage{header: m.Headers(), hash: schemas.Hash(m.Headers(), m.Data())}
+	if s.events, err = schemas.SplitLog(session, m.Headers(), m.Data()); err != nil {
+		return s, err
+	}
+	for i := range s.events {
+		e := &s.events[i]
+		if e.Ref == "" {
+			continue
+		}
+		if e.Raw, err = l.fetch(ctx, e.Ref); err != nil {
+			return s, err
+		}
+		e.Ref = ""
+	}
+	return s, nil
 }
 
 // fetch returns a payload out of the object store, where it has the name of its SHA-256.

@@ -1,11 +1,6 @@
 package main
 
-import (
-	"io"
-	"os"
-)
-
-// style colours text; false leaves it as it is. Text is made [visible] first.
+// style colours text; false leaves it as it is. Text is made [cli.Visible] first.
 type style bool
 
 func (s style) paint(code, text string) string {
@@ -25,18 +20,4 @@ func (s style) problem(is bool, text string) string {
 		return text
 	}
 	return s.paint("31", text)
-}
-
-// isTerminal reports whether w is a character device. That takes the null device for a terminal, which does no harm.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-func wantsColour(getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }

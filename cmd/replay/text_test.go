@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
 func TestVisible(t *testing.T) {
@@ -16,7 +19,7 @@ func TestVisible(t *testing.T) {
 		"\u202eevil\u2028\ufeff":     `\u202eevil\u2028\ufeff`,
 		"\U000e0041":                 `\ue0041`,
 	} {
-		if got := visible(in); got != want {
+		if got := cli.Visible(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -47,14 +50,14 @@ func TestJSONForTerminal(t *testing.T) {
 
 func TestColourIsOnlyOurs(t *testing.T) {
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
-		if wantsColour(func(k string) string { return env[k] }) {
+		if cli.WantsColour(os.Stdout, func(k string) string { return env[k] }) {
 			t.Errorf("colour with %v", env)
 		}
 	}
-	if isTerminal(new(strings.Builder)) {
+	if cli.IsTerminal(new(strings.Builder)) {
 		t.Error("a string is a terminal")
 	}
-	got := style(true).call(visible("\x1b[0mx"))
+	got := style(true).call(cli.Visible("\x1b[0mx"))
 	if got != "\x1b[36m\\x1b[0mx\x1b[0m" {
 		t.Errorf("got %q", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -44,7 +45,8 @@ func (t *transcript) event(e schemas.Event) error {
 		return t.print(t.runEnd(e, d))
 	case *schemas.MessageStart:
 		t.started[d.MessageID] = announced{e.Seq, d}
-		return t.begin(e, d)
+		t.begin(e, d)
+		return nil
 	case *schemas.MessageEnd:
 		block := t.messageEnd(e, d)
 		delete(t.started, d.MessageID)
@@ -57,7 +59,8 @@ func (t *transcript) event(e schemas.Event) error {
 	if !t.events {
 		return nil
 	}
-	return t.print(t.style.dim(fmt.Sprintf("#%d %s %s", e.Seq, e.Time.UTC().Format("15:04:05.000"), describe(e.Data))) + "\n")
+	return t.print(t.style.dim(fmt.Sprintf("#%d %s %s", e.Seq, e.Time.UTC().Format("15:04:05.000"), describe(e.Data))) +
+		"\n")
 }
 
 // print writes whole lines.
@@ -108,7 +111,7 @@ func (t *transcript) runStart(e schemas.Event, d *schemas.AgentStart) string {
 			}
 		}
 	}
-	return t.heading(e.Seq, "run "+visible(e.RunID)+" begins", rest) + b.String()
+	return t.heading(e.Seq, "run "+cli.Visible(e.RunID)+" begins", rest) + b.String()
 }
 
 func (t *transcript) runEnd(e schemas.Event, d *schemas.AgentEnd) string {
@@ -118,7 +121,7 @@ func (t *transcript) runEnd(e schemas.Event, d *schemas.AgentEnd) string {
 	}
 	totals := fmt.Sprintf("%s, %d tokens in, %d out, %s, %s", plural(d.Turns, "turn"), d.Usage.Input, d.Usage.Output,
 		dollars(d.Usage.Cost.Total), millis(d.DurationMs))
-	return t.heading(e.Seq, "run "+visible(e.RunID)+" ends", totals) +
+	return t.heading(e.Seq, "run "+cli.Visible(e.RunID)+" ends", totals) +
 		"    " + t.style.problem(!d.TerminationReason.Normal(), oneLine(how, t.cut)) + "\n"
 }
 
@@ -149,7 +152,7 @@ func (t *transcript) messageEnd(e schemas.Event, d *schemas.MessageEnd) string {
 func (t *transcript) close() error {
 	bySeq := func(x, y announced) int { return cmp.Compare(x.seq, y.seq) }
 	for _, m := range slices.SortedFunc(maps.Values(t.started), bySeq) {
-		block := t.heading(m.seq, visible(string(m.start.Role)), "") + t.note("announced, not ended up to here")
+		block := t.heading(m.seq, cli.Visible(string(m.start.Role)), "") + t.note("announced, not ended up to here")
 		if err := t.print(block); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
@@ -13,13 +14,15 @@ import (
 
 // verdict is what verify prints of a session.
 type verdict struct {
-	Session  string `json:"session"`
-	OK       bool   `json:"ok"`
-	Events   uint64 `json:"events"` // found good, from the first on
-	Blobs    int    `json:"blobs,omitempty"`
-	Snapshot uint64 `json:"snapshot,omitempty"` // sequence of the one that was checked
-	Event    uint64 `json:"event,omitempty"`    // the first bad one
-	Problem  string `json:"problem,omitempty"`
+	Session  string   `json:"session"`
+	OK       bool     `json:"ok"`
+	Events   uint64   `json:"events"` // found good, from the first on
+	Blobs    int      `json:"blobs,omitempty"`
+	Snapshot uint64   `json:"snapshot,omitempty"` // sequence of the one that was checked
+	Foreign  int      `json:"foreign,omitempty"`  // messages on the log's subject that are none of it
+	Event    uint64   `json:"event,omitempty"`    // the first bad one
+	Problem  string   `json:"problem,omitempty"`
+	at       []uint64 // sequences of the first foreign messages in the stream
 }
 
 // runVerify goes through all the sessions, whatever is wrong with some.
@@ -62,7 +65,7 @@ func (a *app) verify(ctx context.Context, session string) verdict {
 		Refold:  func(events iter.Seq[schemas.Event]) ([]byte, error) { return refold(session, events) },
 	})
 	v := verdict{Session: session, OK: err == nil && report.OK() && report.Events > 0, Events: report.Events,
-		Blobs: report.Blobs, Snapshot: report.Snapshot}
+		Blobs: report.Blobs, Snapshot: report.Snapshot, Foreign: report.ForeignCount, at: report.Foreign}
 	switch {
 	case err != nil:
 		v.Problem = err.Error()
@@ -91,5 +94,21 @@ func (a *app) printVerdict(v verdict) error {
 	if v.Snapshot > 0 {
 		fmt.Fprintf(a.out, ", snapshot at %d", v.Snapshot)
 	}
+	if v.Foreign > 0 {
+		fmt.Fprintf(a.out, "; %s on its subject that no log wrote, at %s of the stream", plural(v.Foreign, "message"),
+			places(v.at, v.Foreign))
+	}
 	return a.out.WriteByte('\n')
+}
+
+// places lists sequences, of which there are n.
+func places(at []uint64, n int) string {
+	text := make([]string, len(at))
+	for i, seq := range at {
+		text[i] = fmt.Sprint(seq)
+	}
+	if n > len(at) {
+		text = append(text, "…")
+	}
+	return strings.Join(text, ", ")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-var unexported = cmp.AllowUnexported(result{}, options{}, moment{})
+var unexported = cmp.AllowUnexported(result{}, options{}, moment{}, cli.Connection{})
 
 func TestStoreOfAServerThatIsNotRunning(t *testing.T) {
 	w := newWorld(t)
@@ -30,24 +33,25 @@ func TestStoreOfAServerThatIsNotRunning(t *testing.T) {
 	if d := cmp.Diff(show, invoke(t, map[string]string{"LOOPBUS_STORE": w.dir}, "show", "agent"), unexported); d != "" {
 		t.Errorf("show (-server +store):\n%s", d)
 	}
-	expect(t, invoke(t, nil, "verify", "--store", w.dir), exitOK, "big: ok, 2 events, 1 payload in the object store\n", "")
+	expect(t, invoke(t, nil, "verify", "--store", w.dir), cli.StatusOK,
+		"big: ok, 2 events, 1 payload in the object store\n", "")
 	w.start()
-	expect(t, w.replay("verify"), exitOK, "2 sessions, 0 bad", "")
+	expect(t, w.replay("verify"), cli.StatusOK, "2 sessions, 0 bad", "")
 }
 
 func TestStoreInUse(t *testing.T) {
 	w := newWorld(t)
 	w.agentSession()
-	expect(t, invoke(t, nil, "verify", "--store", w.dir), exitBad, "", "in use by another server")
+	expect(t, invoke(t, nil, "verify", "--store", w.dir), cli.StatusBad, "", "in use by another server")
 	w.writer("more").append(&schemas.ErrorEvent{Code: "sample", Message: "a sample"})
-	expect(t, w.replay("verify"), exitOK, "2 sessions, 0 bad", "")
+	expect(t, w.replay("verify"), cli.StatusOK, "2 sessions, 0 bad", "")
 }
 
 func TestStoreThatIsNone(t *testing.T) {
 	parent := t.TempDir()
 	missing := filepath.Join(parent, "missing")
-	expect(t, invoke(t, nil, "list", "--store", missing), exitBad, "", "is no store with logs of sessions")
-	expect(t, invoke(t, nil, "list", "--store", parent), exitBad, "", "is no store with logs of sessions")
+	expect(t, invoke(t, nil, "list", "--store", missing), cli.StatusBad, "", "is no store with logs of sessions")
+	expect(t, invoke(t, nil, "list", "--store", parent), cli.StatusBad, "", "is no store with logs of sessions")
 	left, err := os.ReadDir(parent)
 	if err != nil || len(left) != 0 {
 		t.Errorf("made %v, %v", left, err)
@@ -55,13 +59,13 @@ func TestStoreThatIsNone(t *testing.T) {
 }
 
 func TestServerWithoutLogs(t *testing.T) {
-	s, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
-	expect(t, invoke(t, nil, "list", "--nats", s.ClientURL()), exitBad, "", "there is no stream AGENT_EVT")
-	c, err := bus.Connect(t.Context(), bus.ConnOptions{Server: s})
+	expect(t, invoke(t, nil, "list", "--nats", s.ClientURL()), cli.StatusBad, "", "there is no stream AGENT_EVT")
+	c, err := bus.Connect(t.Context(), bus.ConnOptions{InProcess: s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +79,9 @@ func TestServerThatCannotBeReached(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var stdout, stderr strings.Builder
-	code := run(ctx, []string{"list", "--nats", "nats://user:secret@127.0.0.1:1"}, func(string) string { return "" }, &stdout, &stderr)
-	expect(t, result{code, stdout.String(), stderr.String()}, exitBad, "", "connect to nats://xxxxx@127.0.0.1:1")
+	code := run(ctx, []string{"list", "--nats", "nats://user:secret@127.0.0.1:1"}, outside(nil, &stdout, &stderr))
+	expect(t, result{code, stdout.String(), stderr.String()}, cli.StatusBad, "",
+		"no NATS server at 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
 }
 
 func TestCommandLine(t *testing.T) {
@@ -85,26 +90,31 @@ func TestCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := map[string]string{"LOOPBUS_NATS": "nats://from-env:1"}
+	at := func(url, prefix string, o options) options {
+		o.Connection.NATS, o.Connection.Prefix = url, prefix
+		return o
+	}
 	for _, c := range []struct {
 		args []string
 		want options
 	}{
-		{[]string{"list"}, options{nats: "nats://from-env:1"}},
-		{[]string{"list", "--store", "d"}, options{store: "d"}},
-		{[]string{"--store=d", "list", "--json"}, options{store: "d", json: true}},
-		{[]string{"list", "--config", config, "--nats", "nats://x:1"}, options{nats: "nats://x:1", prefix: "team"}},
-		{[]string{"show", "--lines", "5", "s1", "-full", "--at", "7"},
-			options{nats: "nats://from-env:1", lines: 5, full: true, at: moment{seq: 7}, sessions: []string{"s1"}}},
-		{[]string{"verify", "a", "--json", "--", "-b"}, options{nats: "nats://from-env:1", json: true, sessions: []string{"a", "-b"}}},
-		{[]string{"state", "s1", "--at", "2026-01-02T03:04:05+01:00"},
-			options{nats: "nats://from-env:1", at: moment{time: time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC)}, sessions: []string{"s1"}}},
+		{[]string{"list"}, at("nats://from-env:1", "agent", options{})},
+		{[]string{"list", "--store", "d"}, at("", "agent", options{where: where{Store: "d"}})},
+		{[]string{"--store=d", "list", "--json"}, at("", "agent", options{where: where{Store: "d"}, json: true})},
+		{[]string{"list", "--config", config, "--nats", "nats://x:1"}, at("nats://x:1", "team", options{})},
+		{[]string{"show", "--lines", "5", "s1", "-full", "--at", "7"}, at("nats://from-env:1", "agent",
+			options{lines: 5, full: true, at: moment{seq: 7}, sessions: []string{"s1"}})},
+		{[]string{"verify", "a", "--json", "--", "-b"}, at("nats://from-env:1", "agent",
+			options{json: true, sessions: []string{"a", "-b"}})},
+		{[]string{"state", "s1", "--at", "2026-01-02T03:04:05+01:00"}, at("nats://from-env:1", "agent",
+			options{at: moment{time: time.Date(2026, 1, 2, 2, 4, 5, 0, time.UTC)}, sessions: []string{"s1"}})},
 	} {
-		_, got, err := parse(c.args, func(k string) string { return env[k] }, new(strings.Builder))
+		got, err := parse(c.args, func(k string) string { return env[k] })
 		if err != nil {
 			t.Errorf("%v: %v", c.args, err)
 			continue
 		}
-		got.at.time = got.at.time.UTC()
+		got.at.time, got.Config = got.at.time.UTC(), cli.Config{}
 		if len(got.sessions) == 0 {
 			got.sessions = nil
 		}
@@ -114,11 +124,24 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// parse reads a command line and returns what it comes to.
+func parse(args []string, getenv func(string) string) (o options, err error) {
+	p := program()
+	call, err := p.Parse(args, &cli.IO{Getenv: getenv, Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
+		return o, err
+	}
+	g := p.Grammar.(*grammar)
+	return map[string]interface{ options() options }{
+		"list": &g.List, "show": &g.Show, "state": &g.State, "verify": &g.Verify, "export": &g.Export,
+	}[call.Command].options(), nil
+}
+
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "no command given"},
 		{"lsit", `unknown command "lsit"`},
-		{"list --what", "not defined: -what"},
+		{"list --what", "unknown flag --what"},
 		{"list s1", "wrong number of arguments"},
 		{"show", "wrong number of arguments: replay show SESSION"},
 		{"show a b", "wrong number of arguments"},
@@ -136,7 +159,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"list --config /does/not/exist", "/does/not/exist"},
 	} {
 		got := invoke(t, nil, strings.Fields(c.args)...)
-		expect(t, got, exitUsage, "", c.want)
+		expect(t, got, cli.StatusUsage, "", c.want)
 		if got.stdout != "" {
 			t.Errorf("%s: stdout %q", c.args, got.stdout)
 		}

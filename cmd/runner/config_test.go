@@ -1,25 +1,39 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
+
+// parse reads a command line without a command.
+func parse(args []string, getenv func(string) string) (*defaultCommand, error) {
+	p, g := program()
+	_, err := p.Parse(args, &cli.IO{Getenv: getenv, Stdout: io.Discard, Stderr: io.Discard})
+	return &g.Default, err
+}
 
 func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
 	p := start(t, []string{"LOOPBUS_THINKING=deeply", "LOOPBUS_MAX_COST=much"},
-		"--config", write(t, "c.yaml", "colour: red\nconcurrency: 0\n"), "--store", "data", "--partitions", "0", "--replicas", "2",
-		"--model", "scripted", "--script", "no-such.json", "--tools", "read,sing", "--root", "nowhere", "--http", "here", "--prefix", "a b",
-		"--listen", "127.0.0.1", "--creds", "none.creds", "--otlp", "collector", "--id", "a.b", "--json", "--log-level", "loud",
-		"--max-turns", "-1", "--takeover", "1s").wantExit(1)
+		"--config", write(t, "c.yaml", "colour: red\nconcurrency: 0\n"), "--store", "data", "--partitions", "0", "--replicas",
+		"2",
+		"--model", "scripted", "--script", "no-such.json", "--tools", "read,sing", "--root", "nowhere", "--http", "here",
+		"--prefix", "a b",
+		"--listen", "127.0.0.1", "--creds", "none.creds", "--otlp", "collector", "--id", "a.b", "--json", "--log-level",
+		"loud",
+		"--max-turns", "-1", "--takeover", "100ms").wantExit(2)
 	got := p.stderr.String()
 	for _, want := range []string{
-		"--thinking", "LOOPBUS_MAX_COST", `unknown setting "colour"`, "--concurrency", "--partitions", "--replicas", "--script",
-		`"sing"`, "--root", "--http", "--prefix", "--listen", "--creds", "--otlp", "--id", "--session and --json", "--log-level", "--max-turns", "--takeover",
+		"--thinking", "LOOPBUS_MAX_COST", `unknown setting "colour"`, "--concurrency", "--partitions", "--replicas",
+		"--script",
+		`"sing"`, "--root", "--http", "--prefix", "--listen", "--creds", "--otlp", "--id", "--session and --json",
+		"--log-level", "--max-turns", "--takeover",
 	} {
 		if strings.Count(got, want) != 1 {
 			t.Errorf("%s is not named once in:\n%s", want, got)
@@ -34,8 +48,9 @@ func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
 }
 
 func TestNoOtherServerBesideNATS(t *testing.T) {
-	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--store", "data"}, {"--sync-always"}, {"--sync-interval", "5s"}} {
-		p := start(t, nil, append(args, "--nats", "nats://127.0.0.1:1")...).wantExit(1)
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--store", "data"}, {"--sync-always"},
+		{"--sync-interval", "5s"}} {
+		p := start(t, nil, append(args, "--nats", "nats://127.0.0.1:1")...).wantExit(2)
 		if got := p.stderr.String(); !strings.Contains(got, args[0]) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: stderr has %q", args[0], got)
 		}
@@ -43,14 +58,14 @@ func TestNoOtherServerBesideNATS(t *testing.T) {
 }
 
 func TestReplicasNeedACluster(t *testing.T) {
-	p := start(t, nil, "--replicas", "3").wantExit(1)
+	p := start(t, nil, "--replicas", "3").wantExit(2)
 	if got := p.stderr.String(); !strings.Contains(got, "--replicas: 3 need a cluster") || strings.Count(got, "\n") != 1 {
 		t.Errorf("stderr has %q", got)
 	}
 }
 
 func TestHelpHasALineForEachFlag(t *testing.T) {
-	p := start(t, nil, "--help").wantExit(0)
+	p := start(t, nil, "help", "--all").wantExit(0)
 	lines := map[string]int{}
 	for line := range strings.Lines(p.stdout.String()) {
 		if flag, ok := strings.CutPrefix(line, "  --"); ok {
@@ -60,7 +75,8 @@ func TestHelpHasALineForEachFlag(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"nats", "listen", "store", "model", "session", "prompt", "json", "config", "tools", "root", "http",
+	for _, name := range []string{"nats", "listen", "store", "model", "session", "prompt", "json", "config", "tools",
+		"root", "http",
 		"run-timeout", "idle-timeout", "max-turns", "max-cost", "max-tokens", "takeover"} {
 		if lines[name] != 1 {
 			t.Errorf("--%s has %d lines", name, lines[name])
@@ -72,12 +88,14 @@ func TestHelpHasALineForEachFlag(t *testing.T) {
 }
 
 func TestFlagsGoBeforeEnvironmentAndFile(t *testing.T) {
-	file := write(t, "c.yaml", "model: rehearsal\nthinking: low\nmax-turns: 3\nid: of-the-file\nidle-timeout: 5s\ntools: [ls]\nprompt: hello\n")
+	file := write(t, "c.yaml", "model: rehearsal\nthinking: low\nmax-turns: 3\nid: of-the-file\nidle-timeout: "+
+		"5s\ntools: [ls]\nprompt: hello\n")
 	env := map[string]string{"LOOPBUS_CONFIG": file, "LOOPBUS_MAX_TURNS": "4", "LOOPBUS_ID": "of-the-environment"}
-	o, err := parse([]string{"--id", "of-the-flag"}, func(name string) string { return env[name] }, new(bytes.Buffer))
+	read, err := parse([]string{"--id", "of-the-flag"}, func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
+	o, prompt := &read.Options, read.Once.Prompt
 	type chosen struct {
 		ID, Model, Thinking, Prompt string
 		Turns                       int
@@ -85,11 +103,12 @@ func TestFlagsGoBeforeEnvironmentAndFile(t *testing.T) {
 		Tools                       []string
 	}
 	want := chosen{"of-the-flag", "rehearsal", "low", "hello", 4, 5 * time.Second, 48 * time.Hour, []string{"ls"}}
-	got := chosen{o.id, o.models.model, o.models.thinking, o.prompt, o.limits.maxTurns, o.idleTimeout, o.limits.runTimeout, o.tools}
+	got := chosen{o.Server.ID, o.Models.Model, o.Models.Thinking, prompt, o.Limits.MaxTurns, o.Limits.IdleTimeout,
+		o.Limits.RunTimeout, o.Tools.Tools}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if !o.oneShot() || o.http != "off" || o.store != "" {
-		t.Errorf("a prompt in the file is no one-shot: http %q, store %q", o.http, o.store)
+	if !o.once || o.Observe.HTTP != "off" || o.Server.Store != "" {
+		t.Errorf("a prompt in the file is no one-shot: http %q, store %q", o.Observe.HTTP, o.Server.Store)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // bashCall is a response of a script that calls bash.
 func bashCall(command string) string {
-	raw, err := json.Marshal(map[string]any{"toolCalls": []any{map[string]any{"name": "bash", "arguments": map[string]string{"command": command}}}})
+	raw, err := json.Marshal(map[string]any{"toolCalls": []any{map[string]any{"name": "bash",
+		"arguments": map[string]string{"command": command}}}})
 	if err != nil {
 		panic(err)
 	}
@@ -22,7 +23,8 @@ func bashCall(command string) string {
 }
 
 // stuck is a response that begins and then takes longer than any test.
-const stuck = `{"events":[{"type":"start"},{"type":"text_start"},{"type":"text_delta","delta":"hal"},{"delayMs":600000},{"type":"done"}],
+const stuck = `{"events":[{"type":"start"},{"type":"text_start"},{"type":"text_delta","delta":"hal"},
+		{"delayMs":600000},{"type":"done"}],
 	"message":{"content":[{"type":"text","text":"half"}]}}`
 
 // outcome is what a log says of its run.
@@ -131,7 +133,8 @@ func TestResultFindsAnotherRunner(t *testing.T) {
 			}
 			w.until("s1", 1, schemas.EventAgentEnd)
 			w.settled("s1", outcome{
-				Ends: 1, ToolResults: 1, Reason: schemas.EndNoToolCalls, Replies: []string{"", "done"}, Last: "/loopbus/runner/second",
+				Ends: 1, ToolResults: 1, Reason: schemas.EndNoToolCalls, Replies: []string{"", "done"},
+				Last: "/loopbus/runner/second",
 			})
 			w.wantLines("count", 1)
 		})

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"time"
 
-	"github.com/nats-io/nats.go/micro"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/loopbus/loopbus/bus/queries"
+	natsservice "github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
 )
 
 // version is the version the runner announces itself with.
@@ -27,8 +31,8 @@ func (s *service) serveHTTP(ctx context.Context) error {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	listener, err := net.Listen("tcp", s.o.http)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
@@ -48,17 +52,17 @@ func (s *service) serveHTTP(ctx context.Context) error {
 // unready says why the runner should get no traffic, or "".
 func (s *service) unready(ctx context.Context) string {
 	select {
-	case <-s.up:
+	case <-s.Ready():
 	default:
 		return "not reading the inbox, or not all tools announced yet"
 	}
 	switch {
 	case ctx.Err() != nil:
 		return "stopping"
-	case !s.conn.Connected():
+	case !s.Conn.Connected():
 		return "not connected to NATS"
 	}
-	if err := s.inbox.Health(); err != nil {
+	if err := s.Inbox.Health(); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -69,28 +73,26 @@ type status struct {
 	ID         string `json:"id"`
 	Ready      bool   `json:"ready"`
 	Partitions []int  `json:"partitions"`
-	InHand     int    `json:"inHand"`
+	InFlight   int    `json:"inFlight"`
 	Sessions   int    `json:"sessions"`
 }
 
-// announce lists the runner as a NATS micro service until ctx ends.
+// announce lists the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
 func (s *service) announce(ctx context.Context) error {
-	svc, err := micro.AddService(s.conn.NATS(), micro.Config{
-		Name: "loopbus-runner", Version: version, Description: "drives agent sessions",
-		Metadata: map[string]string{"id": s.o.id, "model": s.o.models.chosen.String(), "prefix": s.conn.Subjects().Prefix()},
+	prefix := s.Conn.Subjects().Prefix()
+	endpoints := append(s.Queries(s.o.Models.window), natsservice.Endpoint{
+		Name: "status", Subject: prefix + ".svc.runner.status",
+		Answer: func(context.Context, natsservice.Request) ([]byte, error) {
+			return json.Marshal(status{
+				ID: s.o.Server.ID, Ready: s.unready(ctx) == "", Partitions: s.Inbox.Partitions(),
+				InFlight: s.Inbox.InFlight(), Sessions: s.Host.Loaded(),
+			})
+		},
 	})
-	if err != nil {
-		return fmt.Errorf("announce the micro service: %w", err)
-	}
-	err = svc.AddEndpoint("status", micro.HandlerFunc(func(r micro.Request) {
-		_ = r.RespondJSON(status{
-			ID: s.o.id, Ready: s.unready(ctx) == "", Partitions: s.inbox.Partitions(),
-			InHand: s.inbox.InHand(), Sessions: s.host.Held(),
-		})
-	}), micro.WithEndpointSubject(s.conn.Subjects().Prefix()+".svc.runner.status"))
-	if err != nil {
-		return errors.Join(fmt.Errorf("announce the micro service: %w", err), svc.Stop())
-	}
-	<-ctx.Done()
-	return svc.Stop()
+	return natsservice.Run(ctx, s.Conn.NATS(), natsservice.Options{
+		Name: listing.ServiceName, Version: version, Description: "drives agent sessions and answers queries about them",
+		Metadata: map[string]string{listing.MetaID: s.o.Server.ID, listing.MetaModel: s.o.Models.chosen.String(),
+			listing.MetaPrefix: prefix, listing.MetaSettings: s.o.digest()},
+		Busy: queries.Busy(), Logger: s.log,
+	}, endpoints...)
 }

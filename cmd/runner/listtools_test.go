@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -35,7 +36,8 @@ func (w *world) leaveCalls(queue schemas.ToolQueue, n int) {
 	})
 	for i := range n {
 		if err == nil {
-			_, err = w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Tool(name, "s1", string(schemas.NewCallKey(uint64(i+1)))), nil)
+			_, err = w.conn.JetStream().Publish(w.t.Context(),
+				w.conn.Subjects().Tool(name, "s1", string(schemas.NewCallKey(uint64(i+1)))), nil)
 		}
 	}
 	if err != nil {
@@ -46,18 +48,20 @@ func (w *world) leaveCalls(queue schemas.ToolQueue, n int) {
 func (w *world) listTools(args ...string) string {
 	w.t.Helper()
 	var out bytes.Buffer
-	if err := listTools(w.t.Context(), append([]string{"--nats", w.url}, args...), func(string) string { return "" }, &out); err != nil {
+	if err := run(w.t.Context(), append([]string{"tools", "--nats", w.url}, args...), func(string) string { return "" },
+		&out, &out); err != nil {
 		w.t.Fatal(err)
 	}
 	return out.String()
 }
 
-// TestToolsAreListed has three workers announce a tool in two versions, and calls wait in a workspace that has none. The
-// world's own worker serves bash.
+// TestToolsAreListed has three workers announce a tool in two versions, and calls wait in a workspace that has none.
+// The world's own worker serves bash.
 func TestToolsAreListed(t *testing.T) {
 	w := newWorld(t)
 	yes := true
-	search := schemas.ToolDefinition{Name: "search", Version: "9", Annotations: &schemas.ToolAnnotations{ReadOnlyHint: &yes}}
+	search := schemas.ToolDefinition{Name: "search", Version: "9",
+		Annotations: &schemas.ToolAnnotations{ReadOnlyHint: &yes}}
 	w.announceTool("w3", "2026-01-02T00:00:00Z", search)
 	w.announceTool("w2", "2026-01-01T00:00:00Z", search)
 	search.Version, search.Effect = "10", schemas.EffectIdempotent
@@ -65,9 +69,9 @@ func TestToolsAreListed(t *testing.T) {
 	w.leaveCalls(schemas.ToolQueue{Tool: "search", Version: "10"}, 2)
 	w.leaveCalls(schemas.ToolQueue{Tool: "search", Workspace: "host"}, 1)
 	w.leaveCalls(schemas.ToolQueue{Tool: "gone"}, 0)
-	var got []servedTool
+	var got []listing.ServedTool
 	for line := range strings.Lines(w.listTools("--json")) {
-		var tool servedTool
+		var tool listing.ServedTool
 		if err := json.Unmarshal([]byte(line), &tool); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
@@ -75,10 +79,12 @@ func TestToolsAreListed(t *testing.T) {
 			got = append(got, tool)
 		}
 	}
-	want := []servedTool{
-		{Name: "search", Workspace: "host", Waiting: 1, Workers: []servedBy{}},
-		{Name: "search", Version: "9", Effect: schemas.EffectReadOnly, Workers: []servedBy{{"w2", "2026-01-01T00:00:00Z"}, {"w3", "2026-01-02T00:00:00Z"}}},
-		{Name: "search", Version: "10", Effect: schemas.EffectIdempotent, Waiting: 2, Workers: []servedBy{{"w2", "2026-01-01T00:00:00Z"}}},
+	want := []listing.ServedTool{
+		{Name: "search", Workspace: "host", Waiting: 1, Workers: []listing.ServedBy{}},
+		{Name: "search", Version: "9", Effect: schemas.EffectReadOnly,
+			Workers: []listing.ServedBy{{ID: "w2", Since: "2026-01-01T00:00:00Z"}, {ID: "w3", Since: "2026-01-02T00:00:00Z"}}},
+		{Name: "search", Version: "10", Effect: schemas.EffectIdempotent, Waiting: 2,
+			Workers: []listing.ServedBy{{ID: "w2", Since: "2026-01-01T00:00:00Z"}}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("tools (-want +got):\n%s", d)
@@ -98,7 +104,8 @@ func TestToolsAreListed(t *testing.T) {
 
 func TestListToolsSaysWhatIsWrong(t *testing.T) {
 	var out bytes.Buffer
-	err := listTools(t.Context(), []string{"--nats", "nats://127.0.0.1:1", "--prefix", "a b"}, func(string) string { return "" }, &out)
+	err := run(t.Context(), []string{"tools", "--nats", "nats://127.0.0.1:1", "--prefix", "a b"},
+		func(string) string { return "" }, &out, &out)
 	if err == nil || !strings.Contains(err.Error(), "--prefix") {
 		t.Errorf("got %v", err)
 	}

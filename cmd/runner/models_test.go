@@ -14,8 +14,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
-
-	"github.com/loopbus/loopbus/cmd/internal/config"
 )
 
 // secret is a key that must be seen by a vendor only.
@@ -36,19 +34,22 @@ var vendors = map[string][]byte{
 	"openai-responses": responses(), "azure-openai-responses": responses(),
 	"google-generative-ai": gemini(), "google-vertex": gemini(),
 	"bedrock-converse-stream": frames(
-		"messageStart", `{"role":"assistant"}`, "contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"`+greeting+`"}}`,
+		"messageStart", `{"role":"assistant"}`, "contentBlockDelta",
+		`{"contentBlockIndex":0,"delta":{"text":"`+greeting+`"}}`,
 		"contentBlockStop", `{"contentBlockIndex":0}`, "messageStop", `{"stopReason":"end_turn"}`,
 		"metadata", `{"usage":{"inputTokens":3,"outputTokens":9,"totalTokens":12}}`),
 }
 
 func completions() []byte {
 	return sse(`{"id":"c1","choices":[{"index":0,"delta":{"content":"`+greeting+`"}}]}`,
-		`{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":9}}`, `[DONE]`)
+		`{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,`+
+			`"completion_tokens":9}}`, `[DONE]`)
 }
 
 func responses() []byte {
 	return sse(`{"type":"response.output_item.added","output_index":0,"item":{"id":"m1","type":"message"}}`,
-		`{"type":"response.output_item.done","output_index":0,"item":{"id":"m1","type":"message","content":[{"type":"output_text","text":"`+greeting+`"}]}}`,
+		`{"type":"response.output_item.done","output_index":0,"item":{"id":"m1","type":"message",`+
+			`"content":[{"type":"output_text","text":"`+greeting+`"}]}}`,
 		`{"type":"response.completed","response":{"id":"r1","status":"completed"}}`)
 }
 
@@ -121,7 +122,8 @@ func TestEveryAPIAnswers(t *testing.T) {
 			}))
 			defer server.Close()
 			models, keys := shop(t, server.URL)
-			p := start(t, []string{"HOME=" + t.TempDir()}, "--models", models, "--keys", keys, "--model", "my-"+api+"/m", "--log-level", "debug",
+			p := start(t, []string{"HOME=" + t.TempDir()}, "--models", models, "--keys", keys, "--model", "my-"+api+"/m",
+				"--log-level", "debug",
 				"--json", "--prompt", "Say good morning.").wantExit(0)
 			if !strings.Contains(p.stdout.String(), greeting) {
 				t.Errorf("no greeting in:\n%.3000s", p.stdout.String())
@@ -146,7 +148,8 @@ func TestNoKeyIsTold(t *testing.T) {
 	for _, api := range slices.Sorted(maps.Keys(vendors)) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, []string{"HOME=" + t.TempDir()}, "--models", models, "--keys", keys, "--model", "my-"+api+"/m", "--log-level", "debug",
+			p := start(t, []string{"HOME=" + t.TempDir()}, "--models", models, "--keys", keys, "--model", "my-"+api+"/m",
+				"--log-level", "debug",
 				"--json", "--prompt", "Hello.").wantExit(1)
 			if !strings.Contains(p.stdout.String(), "is not valid") {
 				t.Errorf("the error is not told:\n%.3000s", p.stdout.String())
@@ -167,11 +170,13 @@ func wantNoSecret(t *testing.T, p *process) {
 
 func TestModelsAreNamedOrRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--model claude-haiku-9": "did you mean anthropic/claude-haiku-4-5", "--model nothing/at-all": `no model "nothing/at-all"`,
-		"--fallbacks nobody": `--fallbacks: no model "nobody"`, "--temperature hot": "--temperature", "--thinking-budgets low": "--thinking-budgets",
+		"--model claude-haiku-9": "did you mean anthropic/claude-haiku-4-5",
+		"--model nothing/at-all": `no model "nothing/at-all"`,
+		"--fallbacks nobody":     `--fallbacks: no model "nobody"`, "--temperature hot": "--temperature",
+		"--thinking-budgets low":    "--thinking-budgets",
 		"--keys /nowhere/keys.json": "--keys", "--models /nowhere/models.json": "--models",
 	} {
-		p := start(t, nil, append(strings.Fields(args), "--prompt", "x")...).wantExit(1)
+		p := start(t, nil, append(strings.Fields(args), "--prompt", "x")...).wantExit(2)
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("%s: %q, want %q", args, p.stderr.String(), want)
 		}
@@ -203,8 +208,7 @@ func TestTheReadmeNamesModelsThatThereAre(t *testing.T) {
 			}
 		}
 		var m modelSettings
-		m.define(config.New("runner", ""))
-		m.model, m.thinking, m.cacheRetention = strings.Fields(rest)[0], "off", "short"
+		m.Model, m.Thinking, m.CacheRetention = strings.Fields(rest)[0], "off", "short"
 		if errs := m.resolve(func(name string) string { return env[name] }); len(errs) > 0 {
 			t.Errorf("%s: %v", strings.TrimSpace(line), errs)
 			continue
@@ -215,7 +219,8 @@ func TestTheReadmeNamesModelsThatThereAre(t *testing.T) {
 		}
 		named[p] = true
 	}
-	for _, provider := range []string{"anthropic", "openai", "google", "mistral", "xai", "deepseek", "groq", "cerebras", "openrouter",
+	for _, provider := range []string{"anthropic", "openai", "google", "mistral", "xai", "deepseek", "groq", "cerebras",
+		"openrouter",
 		"amazon-bedrock", "google-vertex", "azure-openai-responses", "ollama", "vllm"} {
 		if !named[provider] {
 			t.Errorf("no line shows how to use %s", provider)
@@ -232,13 +237,14 @@ func TestKeysOfTheFlag(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	models := write(t, "m.json", `{"providers":{"anthropic":{"defaults":{"baseUrl":"`+server.URL+`"}}}}`)
-	p := start(t, []string{"ANTHROPIC_API_KEY=sk-another", "LOOPBUS_API_KEY=openai=x,anthropic=" + secret}, "--models", models,
+	p := start(t, []string{"ANTHROPIC_API_KEY=sk-another", "LOOPBUS_API_KEY=openai=x,anthropic=" + secret}, "--models",
+		models,
 		"--model", "haiku", "--prompt", "x").wantExit(0)
 	if got := <-seen; got != secret {
 		t.Errorf("the vendor got the key %q", got)
 	}
 	wantNoSecret(t, p)
-	p = start(t, nil, "--api-key", secret, "--prompt", "x").wantExit(1)
+	p = start(t, nil, "--api-key", secret, "--prompt", "x").wantExit(2)
 	if !strings.Contains(p.stderr.String(), "--api-key: number 1 is not a provider and its key") {
 		t.Errorf("stderr has %q", p.stderr.String())
 	}

@@ -49,7 +49,8 @@ session s1: no_tool_calls after 2 turns, N tokens, $0.0000, TIME
 
 func TestOneShotSaysWhichModelItUses(t *testing.T) {
 	p := start(t, nil, "--prompt", "hello").wantExit(0)
-	if got := p.stderr.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "No API key") || !strings.Contains(got, "rehearsal") {
+	if got := p.stderr.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "No API key") ||
+		!strings.Contains(got, "rehearsal") {
 		t.Errorf("stderr has %q, want one line about the model", got)
 	}
 }
@@ -70,7 +71,8 @@ func TestOneShotPrintsCloudEvents(t *testing.T) {
 	if len(types) == 0 || types[len(types)-1] != "dev.loopbus.agent_end.v1" {
 		t.Errorf("the events are %q", types)
 	}
-	for _, want := range []string{"command_accepted", "agent_start", "message_end", "tool_execution_start", "tool_execution_end"} {
+	for _, want := range []string{"command_accepted", "agent_start", "message_end", "tool_execution_start",
+		"tool_execution_end"} {
 		if !slices.Contains(types, "dev.loopbus."+want+".v1") {
 			t.Errorf("no %s among %q", want, types)
 		}
@@ -89,15 +91,19 @@ func TestOneShotExitCodes(t *testing.T) {
 	}{
 		{"a normal end", []string{"--prompt", "!ls"}, 0, "no_tool_calls"},
 		{"a tool that fails", []string{"--prompt", "!false"}, 0, "failed in"},
-		{"a reply that failed", append(scripted(`[{"message":{"content":[],"stopReason":"error","errorMessage":"overloaded"}}]`), "--max-retries", "0", "--prompt", "go"),
+		{"a reply that failed", append(scripted(`[{"message":{"content":[],"stopReason":"error",`+
+			`"errorMessage":"overloaded"}}]`), "--max-retries", "0", "--prompt", "go"),
 			1, "error: overloaded"},
 		{"a reply that fails twice", append(scripted(`[{"fail":["529 overloaded","timeout"],"text":"third time lucky"}]`),
 			"--retry-delay", "1ms", "--prompt", "go"), 0, "third time lucky"},
-		{"too many turns", append(scripted(`{"loop":true,"responses":[{"toolCalls":[{"name":"ls"}]}]}`), "--max-turns", "2", "--prompt", "go"),
+		{"too many turns", append(scripted(`{"loop":true,"responses":[{"toolCalls":[{"name":"ls"}]}]}`), "--max-turns", "2",
+			"--prompt", "go"),
 			1, "max_turns after 2 turns"},
-		{"a silent model", append(scripted(`[{"events":[{"type":"start"},{"delayMs":600000},{"type":"done"}],"message":{"content":[]}}]`),
+		{"a silent model", append(scripted(`[{"events":[{"type":"start"},{"delayMs":600000},{"type":"done"}],`+
+			`"message":{"content":[]}}]`),
 			"--idle-timeout", "300ms", "--max-retries", "0", "--prompt", "go"), 1, "idle_timeout"},
-		{"a prompt that is refused", []string{"--config", write(t, "big.yaml", "prompt: "+strings.Repeat("a", 600<<10)+"\n")}, 1, "rejected: "},
+		{"a prompt that is refused", []string{"--config", write(t, "big.yaml", "prompt: "+strings.Repeat("a", 600<<10)+"\n")},
+			1, "rejected: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := once(t, c.args...).wantExit(c.code)
@@ -109,12 +115,13 @@ func TestOneShotExitCodes(t *testing.T) {
 }
 
 func TestOneShotIsInterrupted(t *testing.T) {
-	script := write(t, "script.json", `[{"events":[{"type":"start"},{"type":"text_start"},{"type":"text_delta","delta":"half"},
-		{"delayMs":600000},{"type":"done"}],"message":{"content":[{"type":"text","text":"half"}]}}]`)
+	script := write(t, "script.json", `[{"events":[{"type":"start"},{"type":"text_start"},
+		{"type":"text_delta","delta":"half"},{"delayMs":600000},{"type":"done"}],
+		"message":{"content":[{"type":"text","text":"half"}]}}]`)
 	p := start(t, nil, "--model", "scripted", "--script", script, "--prompt", "go")
 	eventually(t, "the reply is streamed", func() bool { return strings.Contains(p.stdout.String(), "half") })
 	p.signal(os.Interrupt)
-	p.wantExit(1)
+	p.wantExit(130)
 	if got := p.stderr.String(); !strings.Contains(got, "interrupt") {
 		t.Errorf("stderr has %q", got)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 )
 
 // A server whose streams cannot be used is an error that says so, and everything started until then is closed again:
@@ -23,11 +23,12 @@ func TestRunRefusesIncompatibleStreams(t *testing.T) {
 		t.Fatalf("first run: %v\n%s", err, out)
 	}
 	_, err := once("--partitions", "8")
-	var incompatible *bus.IncompatibleError
+	var incompatible *streams.IncompatibleError
 	if !errors.As(err, &incompatible) {
 		t.Fatalf("run with another number of partitions: got %v, want an IncompatibleError", err)
 	}
-	if want := "stream AGENT_CMD has partitions 4, but 8 is needed: use the number of partitions it has"; !strings.Contains(err.Error(), want) {
+	const want = "stream AGENT_CMD has partitions 4, but 8 is needed: use the number of partitions it has"
+	if !strings.Contains(err.Error(), want) {
 		t.Errorf("got %q, want %q in it", err, want)
 	}
 	if out, err := once(); err != nil { // whoever names none takes what there is

@@ -22,6 +22,9 @@ const (
 	roleKeyUser  = "`--key-service`"
 	roleRunner   = "runner, and"
 	roleNoKeys   = "runner without keys"
+	roleTells    = "runner that tells"
+	roleQuerier  = "asks about"
+	roleLister   = "lists sessions"
 	roleApprover = "approver of"
 	roleProfiles = "writer of profiles"
 	roleHook     = "hook service"
@@ -73,7 +76,7 @@ func grant(t *testing.T, p *server.Permissions, row [3]string, user string, inbo
 			cell = rows[slices.IndexFunc(rows, func(row [3]string) bool { return strings.HasPrefix(row[0], roleRunner) })][i+1]
 		}
 		if strings.Contains(cell, "own inbox") {
-			to.Allow = append(to.Allow, inbox(user))
+			to.Allow = append(to.Allow, ownInbox(user))
 		}
 		for _, subject := range subjectsIn(cell) {
 			switch subject {
@@ -81,7 +84,7 @@ func grant(t *testing.T, p *server.Permissions, row [3]string, user string, inbo
 				p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: time.Minute}
 			case "_INBOX_<user>.>":
 				for _, other := range inboxes {
-					to.Allow = append(to.Allow, inbox(other))
+					to.Allow = append(to.Allow, ownInbox(other))
 				}
 			default:
 				to.Allow = append(to.Allow, subject)
@@ -91,7 +94,7 @@ func grant(t *testing.T, p *server.Permissions, row [3]string, user string, inbo
 	}
 }
 
-func inbox(user string) string { return inboxPrefix(user) + ".>" }
+func ownInbox(user string) string { return inboxPrefix(user) + ".>" }
 
 func inboxPrefix(user string) string { return "_INBOX_" + user }
 

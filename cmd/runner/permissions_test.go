@@ -9,8 +9,11 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/models"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/providers/keys"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -37,8 +40,9 @@ func newGuarded(t *testing.T, roles map[string][]string) *guarded {
 	for name, its := range roles {
 		users = append(users, &server.User{Username: name, Password: name, Permissions: granted(t, name, names, its...)})
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-		Users: users, NoLog: true, NoSigs: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: t.TempDir(),
+		Users:    users, NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,22 +73,26 @@ func (g *guarded) conn(user string) *bus.Conn {
 	return c
 }
 
-// TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one, which
-// may do no more either.
+// TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one,
+// which may do no more either.
 func TestRunnersKeepToTheirPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]string{"runner": {roleRunner, roleModels}, "keyless": {roleNoKeys}, "worker": {roleRunner}})
+	g := newGuarded(t, map[string][]string{"runner": {roleRunner, roleModels, roleTells},
+		"keyless": {roleNoKeys, roleTells}, "worker": {roleRunner}, "sender": {roleSender}, "querier": {roleQuerier},
+		"lister": {roleLister}})
 	w := &world{t: t, url: g.as("worker"), conn: g.conn(admin), root: t.TempDir()}
-	if err := bus.Setup(t.Context(), w.conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(t.Context(), w.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	script := write(t, "script.json", `[{"toolCalls":[{"name":"bash","arguments":{"command":"echo said by a tool"}}]},{"text":"said behind the bus"}]`)
+	script := write(t, "script.json", `[{"toolCalls":[{"name":"bash","arguments":{"command":"echo said by a `+
+		`tool"}}]},{"text":"said behind the bus"}]`)
 	common := []string{"--model", "bus/scripted", "--http", "127.0.0.1:0", "--log-json"}
 	runners := []*process{
-		start(t, nil, append(common, "--nats", g.as("runner"), "--inbox-prefix", inboxPrefix("runner"), "--id", "serves", "--tools", "bash", "--serve-models", "--script", script)...),
+		start(t, nil, append(common, "--nats", g.as("runner"), "--inbox-prefix", inboxPrefix("runner"), "--id", "serves",
+			"--tools", "bash", "--serve-models", "--script", script)...),
 		start(t, nil, append(common, "--nats", g.as("keyless"), "--inbox-prefix", inboxPrefix("keyless"), "--id", "asks")...),
 	}
 	for _, p := range runners {
@@ -98,6 +106,7 @@ func TestRunnersKeepToTheirPermissions(t *testing.T) {
 			}
 		}
 	}
+	g.queried("s1")
 	for _, p := range runners {
 		if strings.Contains(strings.ToLower(p.stderr.String()), "permissions violation") {
 			t.Errorf("a runner tried what it may not:\n%s", p.stderr.String())
@@ -105,15 +114,43 @@ func TestRunnersKeepToTheirPermissions(t *testing.T) {
 	}
 }
 
+// queried asks about a session, as those may who may do nothing else: each gets an answer. Senders are told the
+// outcome.
+func (g *guarded) queried(session string) {
+	g.t.Helper()
+	for user, subject := range map[string]string{"querier": "agent.query." + session + ".state",
+		"lister": "agent.query.sessions"} {
+		m, err := g.conn(user).NATS().Request(subject, nil, deadline)
+		if err != nil || m.Header.Get(micro.ErrorHeader) != "" || !strings.Contains(string(m.Data), `"`+session+`"`) {
+			g.t.Errorf("%s at %s: %v, %v", user, subject, m, err)
+		}
+	}
+	sender := g.conn("sender").NATS()
+	inbox := sender.NewInbox()
+	outcomes, err := sender.SubscribeSync(inbox)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "agent.cmd." + session + ".abort", Data: []byte(`{"reason":"x"}`), Header: nats.Header{
+		schemas.HeaderReply: {schemas.ReplyOutcome}, schemas.HeaderReplyTo: {inbox}}}
+	if err := sender.PublishMsg(m); err != nil {
+		g.t.Fatal(err)
+	}
+	if m, err := outcomes.NextMsg(deadline); err != nil || !strings.Contains(string(m.Data), `"code":"no_run"`) {
+		g.t.Errorf("the outcome of an abort with nothing to abort: %v, %v", m, err)
+	}
+}
+
 // TestModelsAndKeysWithTheirPermissions has every role of a model call and of a key as a user of its own.
 func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]string{"asker": {roleAsker}, "models": {roleModels}, "keys": {roleKeys}, "keyuser": {roleKeyUser}})
+	g := newGuarded(t, map[string][]string{"asker": {roleAsker}, "models": {roleModels}, "keys": {roleKeys},
+		"keyuser": {roleKeyUser}})
 	ended := make(chan struct{})
 	played, err := scripted.Parse([]byte(`[{"text":"said behind the bus"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := bus.NewModelServer(g.conn("models"), bus.ModelServerOptions{Model: played, StopTimeout: time.Millisecond})
+	s := models.NewServer(g.conn("models"), models.ServerOptions{Model: played, StopTimeout: time.Millisecond})
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		defer close(ended)
@@ -122,7 +159,7 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 	t.Cleanup(func() { stop(); <-ended })
 	<-s.Ready()
 
-	client := bus.NewModelClient(g.conn("asker"), bus.ModelClientOptions{Silence: deadline})
+	client := models.NewClient(g.conn("asker"), models.ClientOptions{Silence: deadline})
 	ask := func(ctx context.Context) (last *schemas.AssistantMessage) {
 		text := strings.Repeat("all work and no play ", 60_000) // more than one message carries
 		for e := range client.Stream(ctx, schemas.ModelRequest{Model: schemas.ModelRef{ID: "scripted"},
@@ -137,7 +174,8 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 		t.Errorf("the model said %q, %s %s", m.Content.JoinText(), m.StopReason, m.ErrorMessage)
 	}
 
-	if _, err := g.conn("keys").NATS().Subscribe("agent.key.*", func(m *nats.Msg) { _ = m.Respond([]byte("a-key")) }); err != nil {
+	if _, err := g.conn("keys").NATS().Subscribe("agent.key.*",
+		func(m *nats.Msg) { _ = m.Respond([]byte("a-key")) }); err != nil {
 		t.Fatal(err)
 	}
 	source := bus.NewKeys(g.conn("keyuser"), bus.KeyOptions{Parse: keys.ParseAnswer})
@@ -153,26 +191,48 @@ func TestWhatRolesMayNot(t *testing.T) {
 		"sender": {roleSender}, "viewer": {roleViewer}, "worker": {roleWorker}, "asker": {roleAsker}, "models": {roleModels},
 		"keys": {roleKeys}, "keyuser": {roleKeyUser}, "runner": {roleRunner}, "keyless": {roleNoKeys},
 		"approver": {roleApprover}, "profiles": {roleProfiles}, "hook": {roleHook},
+		"querier": {roleQuerier}, "lister": {roleLister}, "teller": {roleTells},
 	})
 	for _, c := range []struct{ user, may, mayNot string }{
-		{"sender", "pub agent.cmd.s1.prompt", "pub agent.cmd.s2.prompt"}, {"sender", "sub _INBOX_sender.1", "sub agent.live.s1.event"},
-		{"sender", "pub agent.cmd.s1.abort", "pub agent.cmd.s1.tool_result"}, {"sender", "pub agent.cmd.s1.steer", "pub agent.evt.s1"},
-		{"viewer", "sub agent.live.s1.>", "sub agent.live.s2.>"}, {"viewer", "pub $JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s1", "pub $JS.API.DIRECT.GET.AGENT_EVT"},
-		{"viewer", "pub $JS.API.CONSUMER.CREATE.AGENT_UPD.x.agent.live.s1.update", "pub $JS.API.CONSUMER.CREATE.AGENT_UPD.x.agent.live.s2.update"},
-		{"worker", "pub agent.cmd.s1.tool_result", "pub agent.cmd.s1.prompt"}, {"worker", "sub agent.cancel.s1.c1", "sub agent.live.s1.event"},
-		{"worker", "pub $KV.agent_tools.bash.w1", "pub $KV.agent_tools.ls.w1"}, {"worker", "pub agent.live.s1.update", "pub agent.evt.s1"},
-		{"asker", "pub agent.model.request", "sub agent.model.request"}, {"asker", "pub agent.model.call.x", "sub agent.model.call.x"},
-		{"asker", "sub _INBOX_asker.1", "sub _INBOX_models.1"}, {"asker", "pub agent.model.request", "pub agent.key.anthropic"},
-		{"models", "sub agent.model.request models", "sub agent.model.request"}, {"models", "pub _INBOX_asker.1", "sub _INBOX_asker.1"},
-		{"models", "sub agent.model.call.x", "pub agent.cmd.s1.prompt"}, {"models", "sub agent.model.call.x", "sub agent.key.anthropic"},
+		{"sender", "pub agent.cmd.s1.prompt", "pub agent.cmd.s2.prompt"},
+		{"sender", "sub _INBOX_sender.1", "sub agent.live.s1.event"},
+		{"sender", "pub agent.cmd.s1.abort", "pub agent.cmd.s1.tool_result"},
+		{"sender", "pub agent.cmd.s1.steer", "pub agent.evt.s1"},
+		{"viewer", "sub agent.live.s1.>", "sub agent.live.s2.>"},
+		{"viewer", "pub $JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s1", "pub $JS.API.DIRECT.GET.AGENT_EVT"},
+		{"viewer", "pub $JS.API.CONSUMER.CREATE.AGENT_UPD.x.agent.live.s1.update",
+			"pub $JS.API.CONSUMER.CREATE.AGENT_UPD.x.agent.live.s2.update"},
+		{"worker", "pub agent.cmd.s1.tool_result", "pub agent.cmd.s1.prompt"},
+		{"worker", "sub agent.cancel.s1.c1", "sub agent.live.s1.event"},
+		{"worker", "pub $KV.agent_tools.bash.w1", "pub $KV.agent_tools.ls.w1"},
+		{"worker", "pub agent.live.s1.update", "pub agent.evt.s1"},
+		{"asker", "pub agent.model.request", "sub agent.model.request"},
+		{"asker", "pub agent.model.call.x", "sub agent.model.call.x"},
+		{"asker", "sub _INBOX_asker.1", "sub _INBOX_models.1"},
+		{"asker", "pub agent.model.request", "pub agent.key.anthropic"},
+		{"models", "sub agent.model.request models", "sub agent.model.request"},
+		{"models", "pub _INBOX_asker.1", "sub _INBOX_asker.1"},
+		{"models", "sub agent.model.call.x", "pub agent.cmd.s1.prompt"},
+		{"models", "sub agent.model.call.x", "sub agent.key.anthropic"},
 		{"keys", "sub agent.key.anthropic", "sub agent.model.call.x"}, {"keys", "sub agent.key.*", "pub agent.cmd.s1.prompt"},
-		{"keyuser", "pub agent.key.anthropic", "sub agent.key.anthropic"}, {"keyuser", "sub _INBOX_keyuser.1", "sub _INBOX_runner.1"},
+		{"keyuser", "pub agent.key.anthropic", "sub agent.key.anthropic"},
+		{"keyuser", "sub _INBOX_keyuser.1", "sub _INBOX_runner.1"},
 		{"runner", "pub agent.evt.s1", "pub $KV.other.x"}, {"runner", "pub agent.key.anthropic", "pub _INBOX_sender.1"},
-		{"keyless", "pub agent.model.request", "sub agent.model.request"}, {"keyless", "pub agent.model.call.x", "sub agent.model.call.x"},
-		{"approver", "pub agent.cmd.s1.approve", "pub agent.cmd.s1.set_profile"}, {"approver", "pub agent.cmd.s1.deny", "pub agent.cmd.s2.deny"},
-		{"profiles", "pub $KV.agent_profiles.x", "pub $KV.agent_tools.x"}, {"hook", "sub agent.hook.beforeToolCall.policy", "sub agent.hook.input"},
+		{"keyless", "pub agent.model.request", "sub agent.model.request"},
+		{"keyless", "pub agent.model.call.x", "sub agent.model.call.x"},
+		{"approver", "pub agent.cmd.s1.approve", "pub agent.cmd.s1.set_profile"},
+		{"approver", "pub agent.cmd.s1.deny", "pub agent.cmd.s2.deny"},
+		{"profiles", "pub $KV.agent_profiles.x", "pub $KV.agent_tools.x"},
+		{"hook", "sub agent.hook.beforeToolCall.policy", "sub agent.hook.input"},
 		{"hook", "sub agent.hook.beforeToolCall.policy", "pub agent.cmd.s1.approve"},
-		{"keyless", "sub agent.cancel.*.*", "sub agent.key.anthropic"}, {"keyless", "pub agent.evt.s1", "pub agent.key.anthropic"},
+		{"querier", "pub agent.query.s1.state", "pub agent.query.s2.state"},
+		{"querier", "pub agent.query.s1.outcome", "pub agent.query.sessions"},
+		{"querier", "sub _INBOX_querier.1", "sub agent.query.s1.state"},
+		{"lister", "pub agent.query.sessions", "pub agent.query.s1.messages"},
+		{"teller", "pub _INBOX_sender.1", "pub agent.cmd.s1.abort"},
+		{"runner", "pub $KV.agent_sessions.v1.s1", "pub $KV.agent_profiles.x"},
+		{"keyless", "sub agent.cancel.*.*", "sub agent.key.anthropic"},
+		{"keyless", "pub agent.evt.s1", "pub agent.key.anthropic"},
 	} {
 		if err := g.try(c.user, c.may); err != nil {
 			t.Errorf("%s may not %s: %v", c.user, c.may, err)

@@ -10,20 +10,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// TestAWorkerKeepsToItsPermissions has a worker that may do what the documents say for its queue, whose consumer somebody else
-// has made, and no more: it announces, takes a call, answers and withdraws.
+// TestAWorkerKeepsToItsPermissions has a worker that may do what the documents say for its queue, whose consumer
+// somebody else has made, and no more: it announces, takes a call, answers and withdraws.
 func TestAWorkerKeepsToItsPermissions(t *testing.T) {
 	g := newGuarded(t, map[string][]string{"worker": {roleWorker}})
 	conn := g.conn(admin)
-	if err := bus.Setup(t.Context(), conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(t.Context(), conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.JetStream().CreateConsumer(t.Context(), schemas.StreamTools, worker.Consumer(conn.Subjects(), "bash", 0)); err != nil {
+	if _, err := conn.JetStream().CreateConsumer(t.Context(), schemas.StreamTools,
+		worker.Consumer(conn.Subjects(), "bash", 0)); err != nil {
 		t.Fatal(err)
 	}
 	denied := make(chan error, 16)
@@ -34,8 +37,8 @@ func TestAWorkerKeepsToItsPermissions(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	tool := tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "bash"},
-		Execute: func(_ context.Context, _ tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			update(schemas.TextResult("begun"))
+		Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+			call.Update(schemas.TextResult("begun"))
 			return schemas.TextResult("done"), nil
 		}}
 	w, err := worker.New(worker.Options{ID: "w1", NC: nc, Tools: []tools.Tool{tool}})
@@ -52,8 +55,9 @@ func TestAWorkerKeepsToItsPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = bus.NewDispatcher(conn).Dispatch(t.Context(), schemas.ToolRequest{
-		Session: "s1", RunID: "r1", TurnID: "t1", Call: "c3", ToolCallID: "x", ToolName: "bash", Arguments: json.RawMessage(`{}`), StartSeq: 3,
+	err = dispatch.New(conn).Dispatch(t.Context(), schemas.ToolRequest{
+		Session: "s1", RunID: "r1", TurnID: "t1", Call: "c3", ToolCallID: "x", ToolName: "bash",
+		Arguments: json.RawMessage(`{}`), StartSeq: 3,
 	}, false)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/tools/bash"
 )
 
 // deadline is how long a test waits for something that has to happen.
@@ -22,11 +24,12 @@ const deadline = 60 * time.Second
 // asRunner in the environment makes the test binary the runner itself.
 const asRunner = "RUNNER_TEST_AS_RUNNER"
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
 func TestMain(m *testing.M) {
+	bash.RunHelper()
 	if os.Getenv(asRunner) != "" {
 		main()
 		os.Exit(0)

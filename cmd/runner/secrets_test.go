@@ -19,8 +19,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// eavesdropper hears everything that is said on a bus, and keeps where the secret was. Answers of a key service are where
-// it belongs.
+// eavesdropper hears everything that is said on a bus, and keeps where the secret was. Answers of a key service are
+// where it belongs.
 type eavesdropper struct {
 	mu      sync.Mutex
 	answers map[string]bool // subjects
@@ -74,8 +74,9 @@ func wantNoSecretIn(t *testing.T, dir string) {
 	}
 }
 
-// TestNoKeyIsToldOverTheBus has a runner that gets its keys from a key service serve the models of every API to others, and
-// a vendor that says the key back. The key is in no message but the service's own, no stored file, no log and no event.
+// TestNoKeyIsToldOverTheBus has a runner that gets its keys from a key service serve the models of every API to others,
+// and a vendor that says the key back. The key is in no message but the service's own, no stored file, no log and no
+// event.
 func TestNoKeyIsToldOverTheBus(t *testing.T) {
 	w := newWorld(t)
 	seen := make(chan bool, 100)
@@ -96,23 +97,27 @@ func TestNoKeyIsToldOverTheBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	models, _ := shop(t, vendor.URL)
-	common := []string{"--nats", w.url, "--max-retries", "0", "--http", "127.0.0.1:0", "--log-json", "--log-level", "debug"}
+	common := []string{"--nats", w.url, "--max-retries", "0", "--http", "127.0.0.1:0", "--log-json", "--log-level",
+		"debug"}
 	runners := []*process{
 		start(t, nil, append(common, "--id", "asks")...),
-		start(t, []string{"HOME=" + t.TempDir()}, append(common, "--id", "serves", "--serve-models", "--key-service", "--models", models)...),
+		start(t, []string{"HOME=" + t.TempDir()}, append(common, "--id", "serves", "--serve-models", "--key-service",
+			"--models", models)...),
 	}
 	for _, p := range runners {
 		p.ready()
 	}
 	for _, api := range slices.Sorted(maps.Keys(vendors)) {
 		set := fmt.Sprintf(`{"model":{"provider":"bus","id":"my-%s/m"}}`, api)
-		if _, err := w.conn.JetStream().Publish(t.Context(), w.conn.Subjects().Command(api, schemas.CommandSetModel), []byte(set)); err != nil {
+		if _, err := w.conn.JetStream().Publish(t.Context(), w.conn.Subjects().Command(api, schemas.CommandSetModel),
+			[]byte(set)); err != nil {
 			t.Fatal(err)
 		}
 		w.prompt(api)
 		log := w.until(api, 1, schemas.EventAgentEnd)
 		if end := log[len(log)-1].Data.(*schemas.AgentEnd); !strings.Contains(end.ErrorMessage, "is not valid") {
-			t.Errorf("%s: the run ends with %s %q, and the vendor's error is not told", api, end.TerminationReason, end.ErrorMessage)
+			t.Errorf("%s: the run ends with %s %q, and the vendor's error is not told", api, end.TerminationReason,
+				end.ErrorMessage)
 		}
 		if len(seen) == 0 || !<-seen {
 			t.Errorf("%s: the vendor did not get the key", api)

@@ -2,50 +2,38 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/live"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
-	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
-	"github.com/loopbus/loopbus/tools/pipeline"
 )
 
-const (
-	connectTimeout = 10 * time.Second
-	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
-	// so it is far more than a command that kills its runner should get, and far less than for ever.
-	maxDeliver = 50
-	// rejectTimeout is what it takes to give a command up, beside the time that tools get when its run is aborted.
-	rejectTimeout = 20 * time.Second
-	// restTime is how long a session may take to come to rest after the run of a one-shot runner.
-	restTime = time.Second
-)
+const connectTimeout = 10 * time.Second
 
-// service is a runner and what it has started around itself.
+// service is a runner and what the command has started around it.
 type service struct {
-	o       *options
-	log     *slog.Logger
-	server  *bus.Server // nil with --nats
-	conn    *bus.Conn
-	store   *eventstore.Store
-	toolbox *bus.Toolbox
-	agents  *bus.Profiles
-	metrics *metrics
-	inbox   *bus.Inbox
-	host    *driver.Host
-	models  *bus.ModelServer // nil without --serve-models
-	tracing *tracing
-	up      chan struct{} // closed once the inbox is read and the runner's own tools are announced
-	closers []func()
+	*wiring.Runner
+	o        *options
+	log      *slog.Logger
+	server   *embedded.Server // nil with --nats
+	registry *prometheus.Registry
+	outputs  string // directory of outputs of commands that are too long to be shown; "" is the default
+	closers  []func()
 }
 
 // serve runs until ctx ends and drains.
@@ -55,29 +43,42 @@ func serve(ctx context.Context, o *options, log *slog.Logger) error {
 		return err
 	}
 	defer s.close()
-	durability, err := bus.DurabilityOf(ctx, s.conn, s.server)
+	durability, err := s.durability(ctx)
 	if err != nil {
 		return err
 	}
-	log.Info("runner starts", "id", o.id, "nats", s.where(), "model", s.o.models.chosen.String(), "tools", o.tools,
-		"durability", durability.Text)
+	log.Info("runner starts", "id", o.Server.ID, "nats", s.where(), "model", s.o.Models.chosen.String())
+	log.Debug("runner settings", "tools", o.Tools.Tools, "durability", durability.Text, "digest", o.digest())
+	if variable := o.Models.lacksKey(o.Models.chosen); variable != "" {
+		log.Warn("the default model has no API key", "model", o.Models.chosen.String(), "variable", variable)
+	}
 	if durability.PageCache {
 		log.Warn("one machine's page cache may be all there is of what was acknowledged lately: its loss of power loses that",
-			"remedy", "--sync-always for the runner's own server, sync_always in nats-server's configuration, or --replicas 3 on a cluster")
+			"remedy", "--sync-always for the runner's own server, sync_always in nats-server's configuration, or "+
+				"--replicas 3 on a cluster")
 	}
-	return s.run(ctx, nil)
+	return s.run(ctx)
+}
+
+func (s *service) durability(ctx context.Context) (streams.Durability, error) {
+	if s.server != nil {
+		return s.server.Durability(), nil
+	}
+	return streams.DurabilityOf(ctx, s.Conn)
 }
 
 func (s *service) where() string {
 	if s.server != nil {
 		return s.server.ClientURL()
 	}
-	return s.conn.NATS().ConnectedUrlRedacted()
+	return s.Conn.NATS().ConnectedUrlRedacted()
 }
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, metrics: newMetrics(), up: make(chan struct{})}
+	s := &service{o: o, log: log, registry: prometheus.NewRegistry()}
+	s.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -85,170 +86,129 @@ func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
 	return s, nil
 }
 
-func (s *service) open(ctx context.Context) (err error) {
-	if err := s.connect(ctx); err != nil {
+func (s *service) open(ctx context.Context) error {
+	conn, err := s.connect(ctx)
+	if err != nil {
 		return err
 	}
-	setup := bus.StreamOptions{Partitions: s.o.partitions, Replicas: s.o.replicas}
-	if err := bus.Setup(ctx, s.conn, setup); err != nil {
+	tracing, err := newTracing(ctx, s.o)
+	if err != nil {
 		return err
 	}
-	if s.tracing, err = newTracing(ctx, s.o); err != nil {
+	s.closers = append(s.closers, tracing.close)
+	if s.Runner, err = wiring.New(ctx, conn, s.o.runner(conn, tracing, s.log, s.registry)); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.tracing.close)
-	return s.assemble()
-}
-
-func (s *service) connect(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	co := bus.ConnOptions{URL: s.o.nats, Name: "loopbus runner " + s.o.id, Prefix: s.o.prefix, CredsFile: s.o.creds, InboxPrefix: s.o.inboxPrefix, Logger: s.log}
-	if s.o.embedded() {
-		dir, err := s.storeDir()
-		if err != nil {
-			return err
-		}
-		s.server, err = bus.StartServer(bus.ServerOptions{
-			Listen: s.o.listen, StoreDir: dir, SyncAlways: s.o.syncAlways, SyncInterval: s.o.syncInterval,
-			Name: s.o.id, Logger: s.log,
-		})
-		if err != nil {
-			return err
-		}
-		s.closers = append(s.closers, s.server.Shutdown)
-		co.Server = s.server
-	}
-	if s.conn, err = bus.Connect(ctx, co); err == nil {
-		s.closers = append(s.closers, s.conn.Close)
+	s.closers = append(s.closers, s.Runner.Close)
+	fleet, err := joinFleet(conn, s.o.Server.ID, s.o.digest(), s.log)
+	if err == nil && s.o.Server.StrictFleet {
+		err = fleet.strict(ctx)
 	}
 	return err
+}
+
+// runner is what the settings make of a runner.
+func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger, to prometheus.Registerer,
+) wiring.Options {
+	model := newModels(o, conn)
+	w := wiring.Options{
+		ID: o.Server.ID, Streams: streams.Options{Partitions: o.Server.Partitions, Replicas: o.Server.Replicas},
+		Inbox:   inbox.Options{Takeover: o.Server.Takeover, StopTimeout: o.Server.StopTimeout},
+		Updates: live.Options{Interval: o.Sessions.UpdateInterval},
+		Host: host.Options{
+			Deps: driver.Deps{
+				Model: model, Retryable: model.Retryable, Tracer: tracer,
+				IdleTimeout: o.Limits.IdleTimeout, AbortGrace: o.Sessions.AbortGrace, CallWindow: o.Tools.Window,
+			},
+			CheckModel: model.check, Defaults: o.runDefaults(), Policy: o.Policy.tools(o.Tools.ToolTimeout),
+			Profile: o.Sessions.Profile,
+		},
+		Tools: slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved, Logger: log, Registerer: to,
+	}
+	if o.Models.ServeModels {
+		w.Serve = model.own()
+	}
+	return w
+}
+
+func (s *service) connect(ctx context.Context) (*bus.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	name := "loopbus runner " + s.o.Server.ID
+	conn, err := s.connectTo(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, conn.Close)
+	return conn, nil
+}
+
+// connectTo connects to the servers that the settings name, or to one of the runner's own.
+func (s *service) connectTo(ctx context.Context, name string) (*bus.Conn, error) {
+	o := &s.o.Server
+	if !o.embedded() {
+		return o.Bus(ctx, name, s.log)
+	}
+	dir, err := s.storeDir()
+	if err != nil {
+		return nil, err
+	}
+	s.server, err = embedded.Start(embedded.Options{
+		Listen: o.Listen, StoreDir: dir, SyncAlways: o.SyncAlways, SyncInterval: o.SyncInterval, Name: o.ID, Logger: s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.server.Shutdown)
+	return bus.Connect(ctx, bus.ConnOptions{InProcess: s.server, Name: name, Prefix: o.Prefix, Logger: s.log})
 }
 
 // storeDir is the server's directory; without one a temporary one that goes with the process.
 func (s *service) storeDir() (string, error) {
-	if s.o.store != "" {
-		return s.o.store, nil
+	if s.o.Server.Store != "" {
+		return s.o.Server.Store, nil
 	}
 	dir, err := os.MkdirTemp("", "loopbus-")
 	if err == nil {
 		s.closers = append(s.closers, func() { _ = os.RemoveAll(dir) })
+		s.outputs = filepath.Join(dir, "outputs")
 	}
 	return dir, err
 }
 
-// assemble connects store, host and inbox.
-func (s *service) assemble() error {
-	store, err := eventstore.New(s.conn.Events(), eventstore.Options{Subjects: s.conn.Subjects(), Logger: s.log})
-	if err != nil {
-		return err
-	}
-	s.store = store
-	models := newModels(s.o, s.conn)
-	if s.o.models.serve {
-		s.models = bus.NewModelServer(s.conn, bus.ModelServerOptions{Model: models.own(), StopTimeout: s.o.stopTimeout, Logger: s.log})
-	}
-	s.toolbox = bus.NewToolbox(s.conn, s.log)
-	s.closers = append(s.closers, s.toolbox.Close)
-	s.agents = bus.NewProfiles(s.conn, driver.ErrNoProfile, s.log)
-	s.closers = append(s.closers, s.agents.Close)
-	s.host = driver.NewHost(driver.HostOptions{
-		Open: func(ctx context.Context, session string) (driver.SessionLog, error) {
-			return store.Open(ctx, session)
-		},
-		Model: models, CheckModel: models.check, Retryable: models.Retryable, Tools: bus.NewDispatcher(s.conn), Toolbox: s.toolbox,
-		Live:   bus.NewUpdates(s.conn, bus.UpdateOptions{Interval: s.o.updateInterval, Logger: s.log}),
-		Timers: bus.NewTimers(s.conn), Tracer: s.tracing, Logger: s.log, Source: "/loopbus/runner/" + s.o.id,
-		Pipeline: pipeline.Build, Policy: s.o.policy.tools(), Profiles: s.agents, Profile: s.o.policy.profile,
-		Services: bus.NewHooks(s.conn), Budgets: bus.NewBudgets(s.conn),
-		Defaults: s.o.runDefaults(), OnEvent: s.metrics.event, IdleTimeout: s.o.idleTimeout, AbortGrace: s.o.abortGrace,
-		CallsInQueue: s.o.window,
-	})
-	s.metrics.held(s.host.Held)
-	s.inbox, err = bus.NewInbox(s.conn, bus.InboxOptions{
-		RunnerID: s.o.id, Takeover: s.o.takeover, MaxDeliver: maxDeliver, RejectTimeout: s.o.abortGrace + rejectTimeout,
-		StopTimeout: s.o.stopTimeout, Logger: s.log, Registerer: s.metrics.registry,
-	})
-	return err
-}
-
 func (o *options) runDefaults() schemas.RunConfig {
 	return schemas.RunConfig{
-		Model: o.models.chosen, ThinkingLevel: schemas.ThinkingLevel(o.models.thinking), SystemPrompt: o.systemPrompt,
-		Limits: o.limits.schema(), Retry: o.limits.retry(), Fallbacks: o.models.chosenFallbacks, Workspace: o.workspace,
-		Approval: o.policy.approval(), Hooks: o.policy.hookRefs,
+		Model: o.Models.chosen, Fallbacks: o.Models.chosenFallbacks,
+		ThinkingLevel: schemas.ThinkingLevel(o.Models.Thinking), SystemPrompt: o.Sessions.SystemPrompt,
+		Limits: o.Limits.schema(), Retry: o.Limits.retry(), Workspace: o.Sessions.Workspace,
+		Approval: o.Policy.approval(), Hooks: o.Policy.hookRefs,
 	}
 }
 
-// run serves until ctx ends, then drains; ready, if not nil, is called once everything is up.
-func (s *service) run(ctx context.Context, ready func(ctx context.Context)) error {
-	g, serving := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.inbox.Run(serving, &stopping{host: s.host, stop: serving}) })
-	if len(s.o.tools) > 0 {
-		g.Go(func() error { return s.serveTools(serving) })
+// run serves until ctx ends, with what the settings ask for beside it.
+func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
+	beside = append(beside, s.announce)
+	if len(s.o.Tools.Tools) > 0 {
+		beside = append(beside, s.serveTools)
 	}
-	if len(s.o.policy.extensions) > 0 {
-		g.Go(func() error { return s.serveExtensions(serving) })
+	if len(s.o.Policy.ExtensionTools) > 0 {
+		beside = append(beside, s.serveExtensions)
 	}
-	if s.models != nil {
-		g.Go(func() error { return s.models.Run(serving) })
+	if s.o.Observe.HTTP != "off" {
+		beside = append(beside, s.serveHTTP)
 	}
-	if s.o.http != "off" {
-		g.Go(func() error { return s.serveHTTP(serving) })
-	}
-	g.Go(func() error { return s.announce(serving) })
-	if s.o.unservedAfter > 0 {
-		unserved := bus.NewUnserved(s.conn, bus.UnservedOptions{
-			ID: s.o.id, After: s.o.unservedAfter, Toolbox: s.toolbox, Logger: s.log,
-		})
-		g.Go(func() error { unserved.Run(serving); return nil })
-	}
-	g.Go(func() error {
-		if err := s.awaitReady(serving); err != nil {
-			return nil // stopped before
-		}
-		close(s.up)
-		if ready != nil {
-			ready(serving)
-		}
-		return nil
-	})
-	err := g.Wait()
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		err = nil
-	}
-	s.log.Info("runner stops", "id", s.o.id)
+	err := s.Run(ctx, beside...)
+	s.log.Info("runner stops", "id", s.o.Server.ID)
 	return err
 }
 
 func (s *service) serveTools(ctx context.Context) error {
-	return toolserve.Run(ctx, s.conn, toolserve.Options{
-		ID: s.o.id, Workspace: s.o.workspace, Tools: s.o.tools, Root: s.o.root, Concurrency: s.o.concurrency, StopTimeout: s.o.stopTimeout,
-		Environ: os.Environ(), Logger: s.log, Registerer: s.metrics.registry,
+	return toolserve.Run(ctx, s.Conn, toolserve.Options{
+		ID: s.o.Server.ID, Workspace: s.o.Sessions.Workspace, Tools: s.o.Tools.Tools, Root: s.o.Tools.Root,
+		Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait, StopTimeout: s.o.Server.StopTimeout,
+		Bash:    toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
+		Environ: os.Environ(), Logger: s.log, Registerer: s.registry,
 	})
-}
-
-// awaitReady returns once the runner reads its share of the inbox, its own tools are announced, and it serves models if it
-// is to.
-func (s *service) awaitReady(ctx context.Context) error {
-	select {
-	case <-s.inbox.Ready():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	own := slices.Concat(s.o.policy.extensions, s.o.tools)
-	if err := s.toolbox.Wait(ctx, own...); err != nil {
-		return fmt.Errorf("tools %v not announced: %w", own, err)
-	}
-	if s.models == nil {
-		return nil
-	}
-	select {
-	case <-s.models.Ready():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // close undoes what was opened, the last first.
@@ -258,33 +218,3 @@ func (s *service) close() {
 	}
 	s.closers = nil
 }
-
-// stopping hands sessions over at once when the runner is told to stop: their drivers stop without another effect, and
-// their messages go back to the queue for the next runner.
-type stopping struct {
-	host *driver.Host
-	stop context.Context
-}
-
-func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func()) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.stop, func() {
-		if errors.Is(context.Cause(h.stop), errOver) { // let the session rest, so that nothing of it comes again
-			select {
-			case <-ctx.Done():
-			case <-time.After(restTime):
-			}
-		}
-		cancel(driver.ErrStopped)
-	})()
-	return h.host.Deliver(ctx, c, entered)
-}
-
-func (h *stopping) Keeps(ctx context.Context, session string) bool { return h.host.Keeps(ctx, session) }
-
-func (h *stopping) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
-	return h.host.Reject(ctx, session, r)
-}
-
-var _ bus.Handler = (*stopping)(nil)

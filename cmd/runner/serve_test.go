@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,15 +79,21 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended = m.Header.Get("ce-type") == "dev.loopbus.agent_end.v1"
+		events, err := schemas.DecodeLog("s1", m.Header, m.Data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended = slices.ContainsFunc(events, func(e schemas.Event) bool { return e.Type() == schemas.EventAgentEnd })
 	}
 
-	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": `loopbus_runs_total{reason="no_tool_calls"} 1`} {
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok",
+		"/metrics": `loopbus_runs_total{reason="no_tool_calls"} 1`} {
 		if code, body := get(web + path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %q is missing in\n%s", path, code, want, body)
 		}
 	}
-	for _, want := range []string{"loopbus_events_total", "loopbus_tokens_total", "loopbus_cost_usd_total", "loopbus_model_call_seconds_count",
+	for _, want := range []string{"loopbus_events_total", "loopbus_tokens_total", "loopbus_cost_usd_total",
+		"loopbus_model_call_seconds_count",
 		"loopbus_tool_execution_seconds_count", "loopbus_inbox_", "loopbus_sessions_held 1", "go_goroutines"} {
 		if _, body := get(web + "/metrics"); !strings.Contains(body, want) {
 			t.Errorf("no metric %s", want)
@@ -109,15 +116,22 @@ func checkMicro(t *testing.T, nc *nats.Conn) {
 		Endpoints           []struct{ Name, Subject string }
 	}
 	for _, subject := range []string{"$SRV.PING", "$SRV.PING.loopbus-runner"} {
-		if got := ask[listed](t, nc, subject); got.Name != "loopbus-runner" || got.Version != version || got.Metadata["id"] != "r1" {
+		if got := ask[listed](t, nc, subject); got.Name != "loopbus-runner" || got.Version != version ||
+			got.Metadata["id"] != "r1" {
 			t.Errorf("%s: %+v", subject, got)
 		}
 	}
 	info := ask[listed](t, nc, "$SRV.INFO.loopbus-runner")
-	if len(info.Endpoints) != 1 || info.Endpoints[0].Subject != "agent.svc.runner.status" || info.Metadata["model"] == "" {
+	subjects := make(map[string]string)
+	for _, e := range info.Endpoints {
+		subjects[e.Name] = e.Subject
+	}
+	if len(subjects) != 11 || subjects["all-sessions"] != "agent.query.sessions" ||
+		subjects["outcome"] != "agent.query.*.outcome" || info.Metadata["model"] == "" {
 		t.Fatalf("info: %+v", info)
 	}
-	if got := ask[status](t, nc, info.Endpoints[0].Subject); got.ID != "r1" || !got.Ready || len(got.Partitions) != 64 || got.Sessions != 1 {
+	if got := ask[status](t, nc, subjects["status"]); got.ID != "r1" || !got.Ready || len(got.Partitions) != 64 ||
+		got.Sessions != 1 {
 		t.Errorf("status: %+v", got)
 	}
 }

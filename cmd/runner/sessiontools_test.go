@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -19,7 +20,8 @@ func (w *world) listed(args ...string) (string, error) {
 
 func (w *world) putProfile(name, value string) {
 	w.t.Helper()
-	if _, err := w.conn.JetStream().Publish(w.t.Context(), "$KV."+schemas.BucketProfiles+"."+name, []byte(value)); err != nil {
+	if _, err := w.conn.JetStream().Publish(w.t.Context(), "$KV."+schemas.BucketProfiles+"."+name,
+		[]byte(value)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -46,14 +48,15 @@ func TestSessionToolsAreShown(t *testing.T) {
 		}
 	}
 	text, err = w.listed("tools", "--session", "s1", "--json")
-	var shown sessionTools
+	var shown listing.SessionTools
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &shown)
 	}
 	if err != nil || len(shown.Layers) != 7 || len(shown.Tools) != 2 || shown.Profile != "narrow" || shown.RunID == "" {
 		t.Errorf("shown %s, %v", text, err)
 	}
-	if _, err := w.listed("tools", "--session", "s2"); err == nil || !strings.Contains(err.Error(), "session s2 has had no run") {
+	if _, err := w.listed("tools", "--session", "s2"); err == nil ||
+		!strings.Contains(err.Error(), "session s2 has had no run") {
 		t.Errorf("a session without a run: %v", err)
 	}
 	if _, err := w.listed("tools", "--session", "a.b"); err == nil || !strings.Contains(err.Error(), "--session") {
@@ -70,7 +73,8 @@ func TestProfilesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"broken   2         -               -      cannot be read: schemas: profile: /tools: expected array, but got string\n",
+		"broken   2         -               -      cannot be read: schemas: profile: /tools: " +
+			"expected array, but got string\n",
 		"narrow   1         openai/gpt-5.4  read   Reads only.\n",
 	} {
 		if !strings.Contains(text, want) {

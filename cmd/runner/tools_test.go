@@ -14,7 +14,8 @@ func TestOneShotUsesAllTools(t *testing.T) {
 		{"toolCalls":[{"name":"edit","arguments":{"file_path":"d/a.txt","old_string":"two","new_string":"three"}}]},
 		{"toolCalls":[{"name":"edit","arguments":{"path":"d/a.txt","edits":"[{\"old_text\":\"one\",\"new_text\":\"1\"}]"}}]},
 		{"toolCalls":[{"name":"read","arguments":{"file_path":"d/a.txt"}},{"name":"grep","arguments":{"pattern":"thr"}},
-			{"name":"find","arguments":{"pattern":"*.txt"}},{"name":"ls","arguments":{}},{"name":"bash","arguments":{"command":"wc -l <d/a.txt"}}]},
+			{"name":"find","arguments":{"pattern":"*.txt"}},{"name":"ls","arguments":{}},
+			{"name":"bash","arguments":{"command":"wc -l <d/a.txt"}}]},
 		{"text":"done"}]`)
 	p := start(t, nil, "--model", "scripted", "--script", script, "--prompt", "go").wantExit(0)
 	for _, want := range []string{

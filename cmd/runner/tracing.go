@@ -23,14 +23,14 @@ type tracing struct {
 }
 
 func newTracing(ctx context.Context, o *options) (*tracing, error) {
-	if o.otlp == "" {
+	if o.Observe.OTLP == "" {
 		return &tracing{}, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.otlp+"/v1/traces"))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Observe.OTLP+"/v1/traces"))
 	if err != nil {
 		return nil, err
 	}
-	return traceTo(sdktrace.WithBatcher(exporter), o.id), nil
+	return traceTo(sdktrace.WithBatcher(exporter), o.Server.ID), nil
 }
 
 func traceTo(to sdktrace.TracerProviderOption, id string) *tracing {

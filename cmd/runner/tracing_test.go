@@ -10,17 +10,20 @@ import (
 
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // answering executes nothing and answers every call at once, as the bus would.
-type answering struct{ host *driver.Host }
+type answering struct{ host *host.Host }
 
 func (a *answering) Dispatch(ctx context.Context, req schemas.ToolRequest, _ bool) error {
-	response := &schemas.ToolResponse{Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, Result: schemas.TextResult("ok")}
+	response := &schemas.ToolResponse{Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName,
+		Result: schemas.TextResult("ok")}
 	go func() {
-		_ = a.host.Deliver(context.WithoutCancel(ctx), schemas.Command{ID: "result", Session: req.Session, Data: response}, nil)
+		_ = a.host.Deliver(context.WithoutCancel(ctx), schemas.Command{ID: "result", Session: req.Session, Data: response},
+			nil)
 	}()
 	return nil
 }
@@ -39,20 +42,24 @@ func TestTracesFollowThePrompt(t *testing.T) {
 	tracer := traceTo(sdktrace.WithSyncer(exporter), "r1")
 	store, tools := eventstore.NewMemory(), new(answering)
 	ended := make(chan struct{})
-	tools.host = driver.NewHost(driver.HostOptions{
-		Open:  func(ctx context.Context, id string) (driver.SessionLog, error) { return store.Open(ctx, id) },
-		Model: scripted.New(scripted.Calls("", schemas.ToolCall{Name: "echo"}), scripted.Text("done")),
-		Tools: tools, Toolbox: tools, Tracer: tracer, Source: "/loopbus/runner/r1",
-		OnEvent: func(e schemas.Event) {
-			if e.TraceParent == "" || e.TraceParent[3:35] != parent[3:35] {
-				t.Errorf("%s has trace context %q", e.Type(), e.TraceParent)
-			}
-			if e.Type() == schemas.EventAgentEnd {
-				close(ended)
-			}
+	tools.host = host.New(host.Options{
+		Open:    func(ctx context.Context, id string) (host.SessionLog, error) { return store.Open(ctx, id) },
+		Toolbox: tools,
+		Deps: driver.Deps{
+			Model: scripted.New(scripted.Calls("", schemas.ToolCall{Name: "echo"}), scripted.Text("done")),
+			Tools: tools, Tracer: tracer, Source: "/loopbus/runner/r1",
+			OnEvent: func(e schemas.Event) {
+				if e.TraceParent == "" || e.TraceParent[3:35] != parent[3:35] {
+					t.Errorf("%s has trace context %q", e.Type(), e.TraceParent)
+				}
+				if e.Type() == schemas.EventAgentEnd {
+					close(ended)
+				}
+			},
 		},
 	})
-	prompt := schemas.Command{ID: "p1", Session: "s1", TraceParent: parent, Data: &schemas.Prompt{Input: schemas.Input{Text: "go"}}}
+	prompt := schemas.Command{ID: "p1", Session: "s1", TraceParent: parent,
+		Data: &schemas.Prompt{Input: schemas.Input{Text: "go"}}}
 	if err := tools.host.Deliver(t.Context(), prompt, nil); err != nil {
 		t.Fatal(err)
 	}

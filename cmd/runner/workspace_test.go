@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -21,8 +20,8 @@ func TestOneShotInAWorkspace(t *testing.T) {
 	}
 }
 
-// TestBashRunsOnTheMachineOfItsSession has bash served in two roots, one of them a workspace's, which is that of the runner's
-// sessions.
+// TestBashRunsOnTheMachineOfItsSession has bash served in two roots, one of them a workspace's, which is that of the
+// runner's sessions.
 func TestBashRunsOnTheMachineOfItsSession(t *testing.T) {
 	w := newWorld(t)
 	there := t.TempDir()
@@ -30,7 +29,8 @@ func TestBashRunsOnTheMachineOfItsSession(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- toolserve.Run(ctx, w.conn, toolserve.Options{
-			ID: "w2", Workspace: "there", Tools: []string{"bash"}, Root: there, Concurrency: 1, StopTimeout: time.Second, Environ: os.Environ(),
+			ID: "w2", Workspace: "there", Tools: []string{"bash"}, Root: there, Concurrency: 1, StopTimeout: time.Second,
+			Environ: os.Environ(),
 		})
 	}()
 	t.Cleanup(func() {
@@ -39,14 +39,15 @@ func TestBashRunsOnTheMachineOfItsSession(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	box := bus.NewToolbox(w.conn, nil)
+	box := registry.NewToolbox(w.conn, nil)
 	t.Cleanup(box.Close)
 	eventually(t, "both are announced", func() bool {
 		all, err := box.Announcements(t.Context())
 		return err == nil && len(all) == 2
 	})
 	path := write(t, "script.json", `[{"toolCalls":[{"name":"bash","arguments":{"command":"pwd"}}]},{"text":"done"}]`)
-	start(t, nil, "--nats", w.url, "--workspace", "there", "--model", "scripted", "--script", path, "--http", "127.0.0.1:0", "--log-json").ready()
+	start(t, nil, "--nats", w.url, "--workspace", "there", "--model", "scripted", "--script", path, "--http",
+		"127.0.0.1:0", "--log-json").ready()
 	w.prompt("s1")
 	log := w.until("s1", 1, schemas.EventAgentEnd)
 	var ends []*schemas.ToolExecutionEnd
@@ -62,16 +63,17 @@ func TestBashRunsOnTheMachineOfItsSession(t *testing.T) {
 
 func TestWorkspaceAndWindowAreChecked(t *testing.T) {
 	none := func(string) string { return "" }
-	_, err := parse([]string{"--workspace", "a=b", "--max-calls-in-queue", "-1"}, none, new(bytes.Buffer))
-	if err == nil || !strings.Contains(err.Error(), "--workspace: ") || !strings.Contains(err.Error(), "--max-calls-in-queue: ") {
+	_, err := parse([]string{"--workspace", "a=b", "--max-calls-in-queue", "-1"}, none)
+	if err == nil || !strings.Contains(err.Error(), "--workspace: ") ||
+		!strings.Contains(err.Error(), "--max-calls-in-queue: ") {
 		t.Errorf("got %v", err)
 	}
 	for flag, want := range map[string]int{"0": -1, "7": 7} {
-		if o, err := parse([]string{"--max-calls-in-queue", flag}, none, new(bytes.Buffer)); err != nil || o.window != want {
+		if o, err := parse([]string{"--max-calls-in-queue", flag}, none); err != nil || o.Options.Tools.Window != want {
 			t.Errorf("--max-calls-in-queue %s: %+v, %v", flag, o, err)
 		}
 	}
-	if o, err := parse(nil, none, new(bytes.Buffer)); err != nil || o.window != 16 {
-		t.Errorf("by default: %v, %v", o.window, err)
+	if o, err := parse(nil, none); err != nil || o.Options.Tools.Window != 16 {
+		t.Errorf("by default: %v, %v", o.Options.Tools.Window, err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,10 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
@@ -27,7 +32,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	server, err := bus.StartServer(bus.ServerOptions{StoreDir: dir})
+	server, err := embedded.Start(embedded.Options{StoreDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +42,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.conn.Close)
-	if err := bus.Setup(t.Context(), w.conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(t.Context(), w.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
@@ -62,7 +67,7 @@ func (w *world) serveTools() {
 			w.t.Error(err)
 		}
 	})
-	toolbox := bus.NewToolbox(w.conn, nil)
+	toolbox := registry.NewToolbox(w.conn, nil)
 	w.t.Cleanup(toolbox.Close)
 	wait, cancel := context.WithTimeout(w.t.Context(), deadline)
 	defer cancel()
@@ -75,12 +80,14 @@ func (w *world) serveTools() {
 func (w *world) runner(id, script string) *process {
 	w.t.Helper()
 	path := write(w.t, id+".json", script)
-	return start(w.t, nil, "--nats", w.url, "--id", id, "--model", "scripted", "--script", path, "--http", "127.0.0.1:0", "--log-json").ready()
+	return start(w.t, nil, "--nats", w.url, "--id", id, "--model", "scripted", "--script", path, "--http", "127.0.0.1:0",
+		"--log-json").ready()
 }
 
 func (w *world) prompt(session string) {
 	w.t.Helper()
-	if _, err := w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
+	if _, err := w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Command(session, schemas.CommandPrompt),
+		[]byte("go")); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -139,4 +146,9 @@ func (w *world) settled(session string, want outcome) {
 	if err != nil || !report.OK() {
 		w.t.Errorf("verify: %v, %v", err, report.Bad)
 	}
+}
+
+// ioOf is what a process would have, with nothing in its environment.
+func ioOf(stdin io.Reader, out io.Writer) *cli.IO {
+	return &cli.IO{Stdin: stdin, Stdout: out, Stderr: out, Getenv: func(string) string { return "" }}
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-func (r *rig) caller(id string) *bus.Caller {
+func (r *rig) caller(id string) *dispatch.Caller {
 	r.t.Helper()
-	caller, err := bus.NewCaller(r.connect(), bus.CallerOptions{ID: id, LookEvery: 50 * time.Millisecond})
+	caller, err := dispatch.NewCaller(r.connect(), dispatch.CallerOptions{ID: id, LookEvery: 50 * time.Millisecond})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -41,25 +42,26 @@ func (r *rig) stored(stream string) uint64 {
 func TestCallerIsAnswered(t *testing.T) {
 	r := newRig(t)
 	seen, release := make(chan tools.Call, 1), make(chan struct{})
-	tool := newTool("echo", "", func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	tool := newTool("echo", "", func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 		seen <- call
-		update(schemas.TextResult("half"))
+		call.Update(schemas.TextResult("half"))
 		<-release
 		return schemas.TextResult(string(call.Arguments)), nil
 	})
 	r.serve(1, worker.Options{Tools: []tools.Tool{tool}})
 	var halves []string
-	got, err := r.caller("m1").Call(soon(t), "mcp-x", tool.ToolDefinition, json.RawMessage(`{"a":1}`), func(u schemas.ToolResult) {
-		halves = append(halves, u.Content.JoinText())
-		close(release)
-	})
+	got, err := r.caller("m1").Call(soon(t), "mcp-x", tool.ToolDefinition, json.RawMessage(`{"a":1}`),
+		func(u schemas.ToolResult) {
+			halves = append(halves, u.Content.JoinText())
+			close(release)
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Result.Content.JoinText() != `{"a":1}` || got.IsError || got.Worker != "w1" {
 		t.Errorf("%+v", got)
 	}
-	if call := within(t, seen); call.Session != "mcp-x" || call.IdempotencyKey != "mcp-x/c1" {
+	if call := within(t, seen); call.Session != "mcp-x" || !strings.HasPrefix(call.IdempotencyKey, "mcp-x/c1/") {
 		t.Errorf("%+v", call)
 	}
 	if d := cmp.Diff([]string{"half"}, halves); d != "" {
@@ -112,10 +114,11 @@ func TestCallOfACallerThatIsGoneIsDropped(t *testing.T) {
 	req.ReplyTo = r.conn.Subjects().Reply("gone", string(req.Call))
 	r.dispatch(req)
 	begun := make(chan string, 2)
-	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", func(_ context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-		begun <- string(call.Key)
-		return schemas.TextResult("ran"), nil
-	})}})
+	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "",
+		func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+			begun <- string(call.Key)
+			return schemas.TextResult("ran"), nil
+		})}})
 	r.settled()
 	r.call("echo", `{}`)
 	r.wantText("ran", false)
@@ -124,7 +127,8 @@ func TestCallOfACallerThatIsGoneIsDropped(t *testing.T) {
 	}
 }
 
-// A request may not send a worker's answer anywhere but to callers: not into a session's inbox, and not to all who listen.
+// A request may not send a worker's answer anywhere but to callers: not into a session's inbox, and not to all who
+// listen.
 func TestReplyToElsewhereIsRefused(t *testing.T) {
 	r := newRig(t)
 	prompts := make(chan *nats.Msg, 8)
@@ -138,7 +142,8 @@ func TestReplyToElsewhereIsRefused(t *testing.T) {
 		req := r.request("echo", `{}`)
 		req.ReplyTo = subject
 		r.dispatch(req)
-		if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(), "replyTo: illegal subject") || got.Call != req.Call {
+		if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(),
+			"replyTo: illegal subject") || got.Call != req.Call {
 			t.Errorf("%s: %+v", subject, got)
 		}
 	}
@@ -204,13 +209,14 @@ func TestCallerOfAToolThatNobodyServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := r.connect()
-	toolbox := bus.NewToolbox(conn, nil)
+	toolbox := registry.NewToolbox(conn, nil)
 	defer toolbox.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		bus.NewUnserved(conn, bus.UnservedOptions{ID: "u1", After: 100 * time.Millisecond, Toolbox: toolbox}).Run(ctx)
+		o := dispatch.UnservedOptions{ID: "u1", After: 100 * time.Millisecond, Toolbox: toolbox}
+		dispatch.NewUnserved(conn, o).Run(ctx)
 	}()
 	defer func() { cancel(); <-done }()
 	got, err := r.caller("m1").Call(soon(t), "mcp-x", schemas.ToolDefinition{Name: "echo"}, json.RawMessage(`{}`), nil)

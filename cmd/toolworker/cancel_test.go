@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
@@ -28,7 +28,8 @@ func TestCancelKillsTheProcessGroup(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.serve(1, worker.Options{Tools: []tools.Tool{bash.New(bash.Options{Workspace: ws, Environ: os.Environ(), TempDir: t.TempDir()})}})
+	r.serve(1, worker.Options{Tools: []tools.Tool{bash.New(bash.Options{Workspace: ws, Environ: os.Environ(),
+		TempDir: t.TempDir()})}})
 	req := r.call("bash", `{"command":"exec 3>fifo; (bash -c 'bash -c \"echo ready >&3; sleep 300\" & wait' & wait)"}`)
 	pipe, err := os.Open(fifo)
 	if err != nil {
@@ -39,7 +40,7 @@ func TestCancelKillsTheProcessGroup(t *testing.T) {
 	if _, err := io.ReadFull(pipe, ready); err != nil {
 		t.Fatal(err)
 	}
-	if err := bus.NewDispatcher(r.conn).Cancel(r.ctx(), req.Session, req.Call); err != nil {
+	if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call); err != nil {
 		t.Fatal(err)
 	}
 	r.wantText("Command aborted", true)
@@ -59,7 +60,7 @@ func TestCancelBeforeTheCallBegins(t *testing.T) {
 	second := r.call("gate", `{}`)
 	// Cancellations are taken in order: when the first call ends, that of the second has been heard.
 	for _, req := range []schemas.ToolRequest{second, first} {
-		if err := bus.NewDispatcher(r.conn).Cancel(r.ctx(), req.Session, req.Call); err != nil {
+		if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call); err != nil {
 			t.Fatal(err)
 		}
 	}

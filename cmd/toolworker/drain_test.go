@@ -16,7 +16,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	within(t, g.begun)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.stop() }()
-	r.eventually("announcements are withdrawn while the call goes on", func() bool { return r.announcement("gate", "w1") == nil })
+	r.eventually("announcements are withdrawn while the call goes on",
+		func() bool { return r.announcement("gate", "w1") == nil })
 	second := r.call("gate", `{}`)
 	select {
 	case err := <-stopped:
@@ -41,7 +42,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 
 func TestDrainCutsLongCallsOff(t *testing.T) {
 	r, g := newRig(t), newGate()
-	w := r.serve(1, worker.Options{StopTimeout: 50 * time.Millisecond, Tools: []tools.Tool{newTool("gate", "", g.execute)}})
+	w := r.serve(1, worker.Options{StopTimeout: 50 * time.Millisecond,
+		Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	r.call("gate", `{}`)
 	within(t, g.begun)
 	if err := w.stop(); err != nil {

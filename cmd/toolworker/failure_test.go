@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -19,10 +22,10 @@ func TestFailures(t *testing.T) {
 	limited := newTool("limited", "", waits)
 	limited.TimeoutMs = 50
 	r.serve(1, worker.Options{Tools: []tools.Tool{
-		newTool("fails", "", func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		newTool("fails", "", func(context.Context, tools.Call) (schemas.ToolResult, error) {
 			return schemas.ToolResult{}, errors.New("it is broken")
 		}),
-		newTool("panics", "", func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) { panic("boom") }),
+		newTool("panics", "", func(context.Context, tools.Call) (schemas.ToolResult, error) { panic("boom") }),
 		newTool("waits", "", waits),
 		limited,
 	}})
@@ -45,7 +48,7 @@ func TestFailures(t *testing.T) {
 	r.settled()
 }
 
-func waits(ctx context.Context, _ tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func waits(ctx context.Context, _ tools.Call) (schemas.ToolResult, error) {
 	<-ctx.Done()
 	return schemas.ToolResult{}, tools.Interrupted(ctx)
 }
@@ -54,11 +57,13 @@ func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	for name, c := range map[string]struct{ subject, payload, want string }{
-		"no JSON":         {"agent.tool.echo.s1.c7", "{", "The request of this call was malformed: "},
-		"wrong type":      {"agent.tool.echo.s1.c8", `{"session":1}`, "The request of this call was malformed: "},
-		"another session": {"agent.tool.echo.s1.c9", valid(t, r), "it is for session s1, call c2, but was sent for session s1, call c9"},
+		"no JSON":    {"agent.tool.echo.s1.c7", "{", "The request of this call was malformed: "},
+		"wrong type": {"agent.tool.echo.s1.c8", `{"session":1}`, "The request of this call was malformed: "},
+		"another session": {"agent.tool.echo.s1.c9", valid(t, r),
+			"it is for session s1, call c2, but was sent for session s1, call c9"},
 	} {
-		if _, err := r.conn.JetStream().Publish(r.ctx(), c.subject, []byte(c.payload)); err != nil {
+		id := strings.ReplaceAll(strings.TrimPrefix(c.subject, "agent.tool.echo."), ".", "/")
+		if _, err := r.conn.JetStream().Publish(r.ctx(), c.subject, []byte(c.payload), jetstream.WithMsgID(id)); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(), c.want) {
@@ -106,10 +111,10 @@ func valid(t *testing.T, r *rig) string {
 func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 	r := newRig(t)
 	release, calls := make(chan struct{}), make(chan string, 2)
-	deaf := newTool("deaf", "", func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	deaf := newTool("deaf", "", func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 		calls <- call.ID
 		<-release
-		update(schemas.TextResult("still here"))
+		call.Update(schemas.TextResult("still here"))
 		return schemas.TextResult("too late"), nil
 	})
 	deaf.TimeoutMs = 30
@@ -121,4 +126,54 @@ func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 	}
 	r.settled()
 	close(release)
+}
+
+// A search that takes longer than the worker allows is ended, with the limit in the text; 0 is no limit.
+func TestReadTimeout(t *testing.T) {
+	root := t.TempDir()
+	file, err := os.Create(filepath.Join(root, "long"))
+	if err == nil {
+		_, err = file.WriteString(strings.Repeat("x", 70<<10))
+	}
+	if err == nil {
+		err = errors.Join(file.Truncate(1<<40), file.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t)
+	r.start(new(text), "--id", "w9", "--root", root, "--tools", "grep,find,read", "--read-timeout", "50ms")
+	r.eventually("grep is announced", func() bool { return r.announcement("grep", "w9") != nil })
+	r.call("grep", `{"pattern":"y"}`)
+	r.wantText("Tool timed out after 0.05 seconds", true)
+	r.call("find", `{"pattern":"lon*"}`)
+	r.wantText("long", false)
+	r.settled()
+	r.start(new(text), "--id", "w8", "--root", root, "--tools", "ls", "--read-timeout", "0")
+	r.eventually("ls is announced", func() bool { return r.announcement("ls", "w8") != nil })
+	for name, want := range map[string]bool{"grep": true, "ls": false} {
+		id := map[string]string{"grep": "w9", "ls": "w8"}[name]
+		if got := strings.Contains(string(r.announcement(name, id).Value()), `"timeoutMs":50`); got != want {
+			t.Errorf("%s is announced with the limit: %t", name, got)
+		}
+	}
+	if strings.Contains(string(r.announcement("ls", "w8").Value()), "timeoutMs") {
+		t.Error("ls is announced with a limit")
+	}
+}
+
+// Somebody has a server answer into a tool's queue, under a call that a session waits for. The worker answers nothing:
+// the session would take it for the call's result.
+func TestAnAnswerOfAServerIsNoCall(t *testing.T) {
+	r := newRig(t)
+	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
+	for _, subject := range []string{"$JS.API.STREAM.INFO.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none"} {
+		if err := r.conn.NATS().PublishRequest(subject, "agent.tool.echo.s2.c9", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.dispatch(r.request("echo", `{}`)) // behind them
+	if got, _ := r.answer(); got.Call == "c9" {
+		t.Errorf("answered %+v", got)
+	}
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,14 +16,18 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
 func TestMain(m *testing.M) {
@@ -32,14 +39,14 @@ func TestMain(m *testing.M) {
 // deadline is for one step of a test on a busy machine.
 const deadline = 20 * time.Second
 
-// shortWait is when a call is given to another worker in tests about just that. A worker has to show signs of life within
+// shortWait is when a call is given to another worker in tests about just that. A worker has to show heartbeats within
 // it, also on a busy machine.
 const shortWait = time.Second
 
 // A rig is a bus of its own with a client that asks for calls and sees the answers.
 type rig struct {
 	t       *testing.T
-	server  *bus.Server
+	server  *embedded.Server
 	conn    *bus.Conn
 	results chan *nats.Msg
 	updates chan *nats.Msg
@@ -50,14 +57,15 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	r := &rig{t: t, server: server, results: make(chan *nats.Msg, 256), updates: make(chan *nats.Msg, 1024), ackWait: deadline}
+	r := &rig{t: t, server: server, results: make(chan *nats.Msg, 256), updates: make(chan *nats.Msg, 1024),
+		ackWait: deadline}
 	r.conn = r.connect()
-	if err := bus.Setup(r.ctx(), r.conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(r.ctx(), r.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for subject, c := range map[string]chan *nats.Msg{
@@ -74,7 +82,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) connect() *bus.Conn {
 	r.t.Helper()
-	conn, err := bus.Connect(r.ctx(), bus.ConnOptions{Server: r.server})
+	conn, err := bus.Connect(r.ctx(), bus.ConnOptions{InProcess: r.server})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -169,7 +177,7 @@ func (r *rig) request(tool, args string) schemas.ToolRequest {
 
 func (r *rig) dispatch(req schemas.ToolRequest) schemas.ToolRequest {
 	r.t.Helper()
-	if err := bus.NewDispatcher(r.conn).Dispatch(r.ctx(), req, false); err != nil {
+	if err := dispatch.New(r.conn).Dispatch(r.ctx(), req, false); err != nil {
 		r.t.Fatal(err)
 	}
 	return req
@@ -230,13 +238,29 @@ func within[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-type execute = func(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error)
+type execute = func(ctx context.Context, call tools.Call) (schemas.ToolResult, error)
 
 func newTool(name string, effect schemas.Effect, do execute) tools.Tool {
 	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect}, Execute: do}
 }
 
 // echo answers with its arguments.
-func echo(_ context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func echo(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 	return schemas.TextResult(string(call.Arguments)), nil
+}
+
+// run is the program but for its process. Variables of the tests are no settings.
+func run(ctx context.Context, args []string, getenv func(string) string, environ []string, stdin io.Reader, stdout,
+	stderr io.Writer) error {
+	ours := func(v string) bool { return strings.HasPrefix(v, "LOOPBUS_TEST_") }
+	environ = slices.DeleteFunc(slices.Clone(environ), ours)
+	p, _ := program()
+	return p.Run(ctx, args, &cli.IO{Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv, Environ: environ})
+}
+
+// parse reads a command line.
+func parse(args []string, getenv func(string) string) (*options, error) {
+	p, o := program()
+	_, err := p.Parse(args, &cli.IO{Getenv: getenv, Stdout: io.Discard, Stderr: io.Discard})
+	return o, err
 }

@@ -17,7 +17,8 @@ import (
 func (r *rig) lose(tool string) jetstream.Msg {
 	r.t.Helper()
 	js := r.conn.JetStream()
-	consumer, err := js.CreateOrUpdateConsumer(r.ctx(), schemas.StreamTools, worker.Consumer(r.conn.Subjects(), tool, r.ackWait))
+	consumer, err := js.CreateOrUpdateConsumer(r.ctx(), schemas.StreamTools,
+		worker.Consumer(r.conn.Subjects(), tool, r.ackWait))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestLostCalls(t *testing.T) {
 			r.lose("echo")
 			var runs atomic.Int32
 			r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", c.tool,
-				func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+				func(context.Context, tools.Call) (schemas.ToolResult, error) {
 					runs.Add(1)
 					return schemas.TextResult("ran"), nil
 				})}})
@@ -70,8 +71,8 @@ func TestLostCalls(t *testing.T) {
 	}
 }
 
-// A server that was killed may deliver a call once more and call it the first time. It is not begun again, and its answer does
-// not go before that of the first.
+// A server that was killed may deliver a call once more and call it the first time. It is not begun again, and its
+// answer does not go before that of the first.
 func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
 	r, g := newRig(t), newGate()
 	r.serve(2, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
@@ -81,7 +82,8 @@ func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.conn.JetStream().Publish(r.ctx(), r.conn.Subjects().Tool("gate", req.Session, string(req.Call)), data); err != nil {
+	if _, err := r.conn.JetStream().Publish(r.ctx(), r.conn.Subjects().Tool("gate", req.Session, string(req.Call)),
+		data); err != nil {
 		t.Fatal(err)
 	}
 	consumer, err := r.conn.JetStream().Consumer(r.ctx(), schemas.StreamTools, "gate")

@@ -1,46 +1,68 @@
-// Command toolworker announces tools on a message bus and executes the calls that agents make of them: the built-in ones, and those
-// of MCP servers. It can also be an MCP server itself, which offers what is announced to MCP clients.
+// Command toolworker announces tools on a message bus and executes the calls that agents make of them: the built-in
+// ones, and those of MCP servers. It can also be an MCP server itself, which offers what is announced to MCP clients.
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/signals"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
+	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
+	"github.com/loopbus/loopbus/tools/worker"
 )
 
 // connectTimeout is how long the server may take to be there, and to set up the streams.
 const connectTimeout = 10 * time.Second
 
-func main() {
-	bash.RunHelper()
-	err := run(signals.Context(), os.Args[1:], os.Getenv, os.Environ(), os.Stdin, os.Stdout, os.Stderr)
-	if err != nil && !errors.Is(err, config.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "toolworker:", err)
-		os.Exit(1)
-	}
+// grammar is the toolworker's command line.
+type grammar struct {
+	Serve serveCommand `cmd:"" help:"Execute tool calls until SIGTERM. This is done without a command, too."`
 }
 
-// run serves until ctx ends and then drains. What is read from stdin and written to stdout is the Model Context Protocol's, if it
-// was asked for, and nothing else is.
-func run(ctx context.Context, args []string, getenv func(string) string, environ []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	o, err := parse(args, getenv, stdout)
-	if err != nil {
-		return err
-	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: o.level}))
-	servers, err := bridges(o.mcp.configs, environ, log)
+// serveCommand is `toolworker serve`.
+type serveCommand struct {
+	Options options `embed:""`
+}
+
+// program is the toolworker's command line, to be read once.
+func program() (*cli.Program, *options) {
+	g := new(grammar)
+	return &cli.Program{
+		Name: "toolworker", Version: version(), Grammar: g, Default: "serve",
+		About: "toolworker executes the tool calls of agents on a message bus.",
+		Vars: kong.Vars{"tools": strings.Join(toolserve.Names(), ","), "ackWait": worker.DefaultAckWait.String(),
+			"readTimeout": tools.DefaultReadTimeout.String(), "outputAge": bash.DefaultSpillAge.String()},
+	}, &g.Serve.Options
+}
+
+func main() {
+	bash.RunHelper()
+	p, _ := program()
+	os.Exit(cli.Exit(p.Name, p.Run(signals.Context(), os.Args[1:], &cli.IO{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
+	}), os.Stderr))
+}
+
+// Run serves until ctx ends and then drains. What is read from stdin and written to stdout is the Model Context
+// Protocol's, if it was asked for, and nothing else is.
+func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
+	o := &c.Options
+	log := slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: o.Observe.level}))
+	servers, err := bridges(o.MCP.configs, io.Environ, log)
 	if err != nil {
 		return err
 	}
@@ -50,24 +72,26 @@ func run(ctx context.Context, args []string, getenv func(string) string, environ
 	}
 	defer conn.Close()
 	serve := toolserve.Options{
-		ID: o.id, Workspace: o.workspace, Tools: o.tools, Root: o.root, Env: o.env, Bash: o.sandbox.bash(o), Concurrency: o.concurrency, StopTimeout: o.stopTimeout,
-		Environ: environ, Logger: log,
+		ID: o.Server.ID, Workspace: o.Tools.Workspace, Tools: o.Tools.Tools, Root: o.Tools.Root, Env: o.Tools.Env,
+		Bash: o.Sandbox.bash(o), Concurrency: o.Tools.Concurrency, AckWait: o.Tools.AckWait,
+		StopTimeout: o.Server.StopTimeout, ReadTimeout: cmp.Or(o.Tools.ReadTimeout, -1), Environ: io.Environ, Logger: log,
 	}
-	return o.serve(ctx, conn, serve, servers, stdin, stdout, log)
+	return o.serve(ctx, conn, serve, servers, io.Stdin, io.Stdout, log)
 }
 
 // serve runs all that was asked for until ctx ends, one of them fails, or the MCP client is gone that it is all for.
-func (o *options) serve(ctx context.Context, conn *bus.Conn, serve toolserve.Options, servers []*bridged, in io.Reader, out io.Writer, log *slog.Logger) error {
+func (o *options) serve(ctx context.Context, conn *bus.Conn, serve toolserve.Options, servers []*bridged, in io.Reader,
+	out io.Writer, log *slog.Logger) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	jobs, ctx := errgroup.WithContext(ctx)
-	if len(o.tools) > 0 {
+	if len(o.Tools.Tools) > 0 {
 		jobs.Go(func() error { return toolserve.Run(ctx, conn, serve) })
 	}
 	for _, b := range servers {
 		jobs.Go(func() error { b.run(ctx, conn, serve); return nil })
 	}
-	if o.mcp.serves() {
+	if o.MCP.serves() {
 		jobs.Go(func() error {
 			defer end()
 			return serveMCP(ctx, conn, o, in, out, log)
@@ -80,13 +104,11 @@ func (o *options) serve(ctx context.Context, conn *bus.Conn, serve toolserve.Opt
 func connect(ctx context.Context, o *options, log *slog.Logger) (*bus.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	conn, err := bus.Connect(soon, bus.ConnOptions{
-		URL: o.nats, CredsFile: o.creds, Prefix: o.prefix, InboxPrefix: o.inboxPrefix, Name: "toolworker " + o.id, Logger: log,
-	})
+	conn, err := o.Server.Connection.Bus(soon, "toolworker "+o.Server.ID, log)
 	if err != nil {
 		return nil, err
 	}
-	if err := bus.Setup(ctx, conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(ctx, conn, streams.Options{}); err != nil {
 		conn.Close()
 		return nil, err
 	}

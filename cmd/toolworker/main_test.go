@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
 // text is a log that may still be written to while it is read: Watermill's router says a last word after it has ended.
@@ -47,7 +47,8 @@ func TestCommand(t *testing.T) {
 	var log text
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"--nats", r.server.ClientURL(), "--id", "w9", "--env", "EXTRA"}, getenv, environ, strings.NewReader(""), &log, &log)
+		ended <- run(ctx, []string{"--nats", r.server.ClientURL(), "--id", "w9", "--env", "EXTRA"}, getenv, environ,
+			strings.NewReader(""), &log, &log)
 	}()
 	for _, tool := range []string{"read", "ls", "bash"} {
 		r.eventually("announcement of "+tool, func() bool { return r.announcement(tool, "w9") != nil })
@@ -79,7 +80,8 @@ func TestCommand(t *testing.T) {
 func TestCommandSaysWhatIsWrong(t *testing.T) {
 	var out bytes.Buffer
 	none := func(string) string { return "" }
-	if err := run(t.Context(), []string{"--help"}, none, nil, strings.NewReader(""), &out, &out); err != config.ErrHelp || !strings.Contains(out.String(), "--root") {
+	if err := run(t.Context(), []string{"--help"}, none, nil, strings.NewReader(""), &out, &out); err != cli.ErrHelp ||
+		!strings.Contains(out.String(), "--root") {
 		t.Errorf("%v, %s", err, out.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())

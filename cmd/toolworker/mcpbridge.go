@@ -41,8 +41,8 @@ func bridges(configs []mcp.ServerConfig, environ []string, log *slog.Logger) ([]
 	return list, nil
 }
 
-// bridged serves the tools of one MCP server. A worker's tools are fixed, so every list of them has a worker of its own: the
-// next one announces itself before the one before goes, and calls at work finish there.
+// bridged serves the tools of one MCP server. A worker's tools are fixed, so every list of them has a worker of its
+// own: the next one announces itself before the one before goes, and calls at work finish there.
 type bridged struct {
 	bridge *mcp.Bridge
 	prefix string
@@ -95,7 +95,8 @@ func (b *bridged) run(ctx context.Context, conn *bus.Conn, o toolserve.Options) 
 }
 
 // begin starts a worker and returns when it has announced its tools, or ended. Without tools there is none.
-func (b *bridged) begin(ctx context.Context, conn *bus.Conn, o toolserve.Options, list []tools.Tool, n int, workers *sync.WaitGroup) *shift {
+func (b *bridged) begin(ctx context.Context, conn *bus.Conn, o toolserve.Options, list []tools.Tool, n int,
+	workers *sync.WaitGroup) *shift {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &shift{list: list, cancel: cancel, done: make(chan struct{})}
 	if len(list) == 0 {

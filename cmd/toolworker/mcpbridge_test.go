@@ -16,7 +16,8 @@ import (
 func (r *rig) bridge(log *text, args ...string) (dir string) {
 	r.t.Helper()
 	dir = r.t.TempDir()
-	r.start(log, append([]string{"--id", "w9", "--tools", "ls", "--mcp-server", "zoo=" + self(r.t) + " " + asMCPServer + " " + dir}, args...)...)
+	r.start(log, append([]string{"--id", "w9", "--tools", "ls", "--mcp-server",
+		"zoo=" + self(r.t) + " " + asMCPServer + " " + dir}, args...)...)
 	r.eventually("the zoo's tools are announced", func() bool { return r.announcement("zoo_echo", "w9-zoo-1") != nil })
 	return dir
 }
@@ -28,7 +29,8 @@ func TestToolsOfMCPServersAreServed(t *testing.T) {
 	r.eventually("the built-in tool is announced", func() bool { return r.announcement("ls", "w9") != nil })
 	r.call("zoo_echo", `{"v":1}`)
 	got, _ := r.answer()
-	if image, ok := got.Result.Content[1].(schemas.Image); got.IsError || got.Result.Content.JoinText() != `{"v":1}` || !ok || image.Data != "cG5n" {
+	if image, ok := got.Result.Content[1].(schemas.Image); got.IsError || got.Result.Content.JoinText() != `{"v":1}` ||
+		!ok || image.Data != "cG5n" {
 		t.Errorf("%+v", got)
 	}
 	r.settled()
@@ -57,7 +59,8 @@ func TestMCPServerDies(t *testing.T) {
 	r := newRig(t)
 	r.bridge(new(text))
 	r.call("zoo_die", `{}`)
-	if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(), "The outcome of this call is unknown") {
+	if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(),
+		"The outcome of this call is unknown") {
 		t.Errorf("%+v", got)
 	}
 	r.eventually("it is back", func() bool {
@@ -80,7 +83,8 @@ func TestMCPAllTheWayRound(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { _, err := c.call(ctx, "zoo_wait", `{}`); ended <- err }()
-	if p := within(t, c.progress); p.ProgressToken != "p-zoo_wait" || p.Progress != 2 || p.Total != 4 || p.Message != "half" {
+	if p := within(t, c.progress); p.ProgressToken != "p-zoo_wait" || p.Progress != 2 || p.Total != 4 ||
+		p.Message != "half" {
 		t.Errorf("progress %+v", p)
 	}
 	cancel()

@@ -7,55 +7,44 @@ import (
 	"os"
 	"strings"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
 // mcpOptions are the settings about the Model Context Protocol, in both directions.
 type mcpOptions struct {
-	servers []string
-	file    string
+	Servers   cli.Lines `name:"mcp-server" brief:"" help:"Serve its tools: NAME=COMMAND or NAME=URL."`
+	File      string    `name:"mcp-config" placeholder:"FILE" help:"Serve the tools of the MCP servers in a file."`
+	Stdio     bool      `name:"mcp" brief:"" help:"Be an MCP server on standard input and output."`
+	HTTP      string    `name:"mcp-http" placeholder:"ADDR" brief:"" help:"Be an MCP server over HTTP there."`
+	Token     string    `name:"mcp-token" secret:"" help:"Want this token over HTTP; rather LOOPBUS_MCP_TOKEN."`
+	TokenFile string    `name:"mcp-token-file" placeholder:"FILE" help:"Want the token in this file over HTTP."`
+	Only      []string  `name:"mcp-tools" help:"Offer MCP clients these tools (default all)."`
+	Scopes    []string  `name:"mcp-scopes" help:"Grant MCP clients these scopes."`
+
 	configs []mcp.ServerConfig // what servers and file come to
-
-	stdio     bool
-	http      string
-	token     string
-	tokenFile string
-	only      []string
-	scopes    []string
-}
-
-func (o *mcpOptions) define(s *config.Set) {
-	s.Lines(&o.servers, "mcp-server", "MCP server whose tools to serve, name=COMMAND or name=URL; may be given more than once")
-	s.String(&o.file, "mcp-config", "", "JSON `file` with MCP servers whose tools to serve")
-	s.Bool(&o.stdio, "mcp", false, "be an MCP server over standard input and output that offers the tools announced on the bus")
-	s.String(&o.http, "mcp-http", "", "be such a server over streamable HTTP at this address; not loopback only with a token")
-	s.String(&o.token, "mcp-token", "", "token that MCP clients have to send over HTTP; better in the environment than as a flag")
-	s.String(&o.tokenFile, "mcp-token-file", "", "`file` with that token")
-	s.List(&o.only, "mcp-tools", "", "tools to offer to MCP clients (default all)")
-	s.List(&o.scopes, "mcp-scopes", "", "scopes that MCP clients have: tools that need others are not offered")
 }
 
 // serves reports whether MCP clients are served.
-func (o *mcpOptions) serves() bool { return o.stdio || o.http != "" }
+func (o *mcpOptions) serves() bool { return o.Stdio || o.HTTP != "" }
 
-// check reads what the settings name, and returns all mistakes.
-func (o *mcpOptions) check(getenv func(string) string) error {
-	errs := []error{o.readServers(getenv), o.readToken()}
-	if o.stdio && o.http != "" {
+// Check reads what the settings name.
+func (o *mcpOptions) Check(c *cli.Call) []error {
+	errs := []error{o.readServers(c.IO.Getenv), o.readToken()}
+	if o.Stdio && o.HTTP != "" {
 		errs = append(errs, errors.New("--mcp, --mcp-http: only one of them"))
 	}
-	if o.http != "" {
+	if o.HTTP != "" {
 		if err := o.checkAddress(); err != nil {
 			errs = append(errs, fmt.Errorf("--mcp-http: %w", err))
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func (o *mcpOptions) readServers(getenv func(string) string) error {
 	var errs []error
-	for _, text := range o.servers {
+	for _, text := range o.Servers {
 		c, err := mcp.ParseServer(text, getenv)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--mcp-server: %w", err))
@@ -63,14 +52,14 @@ func (o *mcpOptions) readServers(getenv func(string) string) error {
 		}
 		o.configs = append(o.configs, c)
 	}
-	if o.file != "" {
-		data, err := os.ReadFile(o.file)
+	if o.File != "" {
+		data, err := os.ReadFile(o.File)
 		var list []mcp.ServerConfig
 		if err == nil {
 			list, err = mcp.ParseConfig(data, getenv)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--mcp-config: %s: %w", o.file, err))
+			errs = append(errs, fmt.Errorf("--mcp-config: %s: %w", o.File, err))
 		}
 		o.configs = append(o.configs, list...)
 	}
@@ -85,31 +74,32 @@ func (o *mcpOptions) readServers(getenv func(string) string) error {
 }
 
 func (o *mcpOptions) readToken() error {
-	if o.tokenFile == "" {
+	if o.TokenFile == "" {
 		return nil
 	}
-	if o.token != "" {
+	if o.Token != "" {
 		return errors.New("--mcp-token, --mcp-token-file: only one of them")
 	}
-	data, err := os.ReadFile(o.tokenFile)
+	data, err := os.ReadFile(o.TokenFile)
 	if err != nil {
 		return fmt.Errorf("--mcp-token-file: %w", err)
 	}
-	if o.token = strings.TrimSpace(string(data)); o.token == "" {
-		return fmt.Errorf("--mcp-token-file: %s is empty", o.tokenFile)
+	if o.Token = strings.TrimSpace(string(data)); o.Token == "" {
+		return fmt.Errorf("--mcp-token-file: %s is empty", o.TokenFile)
 	}
 	return nil
 }
 
 // checkAddress refuses to let anybody in who can reach this machine: a call of bash is theirs to make.
 func (o *mcpOptions) checkAddress() error {
-	host, _, err := net.SplitHostPort(o.http)
+	host, _, err := net.SplitHostPort(o.HTTP)
 	if err != nil {
 		return err
 	}
 	ip := net.ParseIP(host)
-	if o.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%s is not a loopback address: whoever can reach it could call every tool; set a token with --mcp-token-file", o.http)
+	if o.Token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%s is not a loopback address: whoever can reach it could call every tool; set a token with "+
+			"--mcp-token-file", o.HTTP)
 	}
 	return nil
 }

@@ -53,16 +53,19 @@ func self(t *testing.T) string {
 func zoo(dir string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "zoo"}, nil)
 	said := func(text string) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}, &sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"}}}, nil
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text},
+			&sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"}}}, nil
 	}
 	add := func(name string, do sdk.ToolHandler) {
-		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: name == "echo"}}, do)
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`),
+			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: name == "echo"}}, do)
 	}
 	add("echo", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return said(string(r.Params.Arguments))
 	})
 	add("wait", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		p := &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 2, Total: 4, Message: "half"}
+		p := &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 2, Total: 4,
+			Message: "half"}
 		if err := r.Session.NotifyProgress(ctx, p); err != nil {
 			return nil, err
 		}
@@ -83,7 +86,8 @@ func (r *rig) start(log *text, args ...string) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"--nats", r.server.ClientURL()}, args...), func(string) string { return "" }, os.Environ(),
+		ended <- run(ctx, append([]string{"--nats", r.server.ClientURL()}, args...), func(string) string { return "" },
+			os.Environ(),
 			strings.NewReader(""), log, log)
 	}()
 	var err error

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/mcp"
 )
@@ -32,38 +34,39 @@ const (
 
 // serveMCP offers the tools on the bus to MCP clients until ctx ends or the one client has gone.
 func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out io.Writer, log *slog.Logger) error {
-	id := callerID(o.id)
-	caller, err := bus.NewCaller(conn, bus.CallerOptions{ID: id})
+	id := callerID(o.Server.ID)
+	caller, err := dispatch.NewCaller(conn, dispatch.CallerOptions{ID: id})
 	if err != nil {
 		return err
 	}
 	defer caller.Close()
 	gateway := mcp.NewGateway(mcp.GatewayOptions{
 		Version: version(), Call: callOver(caller), Session: func(session string) string { return sessionID(id, session) },
-		Only: o.mcp.only, Scopes: o.mcp.scopes, Logger: log,
+		Only: o.MCP.Only, Scopes: o.MCP.Scopes, Logger: log,
 	})
-	toolbox := bus.NewToolbox(conn, log)
+	toolbox := registry.NewToolbox(conn, log)
 	defer toolbox.Close()
 	follow, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	set := func(defs []schemas.ToolDefinition) { gateway.SetTools(inWorkspace(defs, o.workspace)) }
+	set := func(defs []schemas.ToolDefinition) { gateway.SetTools(inWorkspace(defs, o.Tools.Workspace)) }
 	if err := firstTools(ctx, toolbox, set); err != nil {
 		return err
 	}
 	following.Go(func() { toolbox.Follow(follow, set) })
 	following.Go(func() {
-		bus.NewUnserved(conn, bus.UnservedOptions{ID: o.id, After: unservedAfter, Toolbox: toolbox, Logger: log}).Run(follow)
+		o := dispatch.UnservedOptions{ID: o.Server.ID, After: unservedAfter, Toolbox: toolbox, Logger: log}
+		dispatch.NewUnserved(conn, o).Run(follow)
 	})
-	if o.mcp.http != "" {
-		return serveHTTP(ctx, gateway, o.mcp.http, o.mcp.token, log)
+	if o.MCP.HTTP != "" {
+		return serveHTTP(ctx, gateway, o.MCP.HTTP, o.MCP.Token, log)
 	}
 	return gateway.ServeIO(ctx, io.NopCloser(in), nopCloser{out})
 }
 
 // firstTools makes sure that the first client is not told that there are none.
-func firstTools(ctx context.Context, toolbox *bus.Toolbox, set func([]schemas.ToolDefinition)) error {
+func firstTools(ctx context.Context, toolbox *registry.Toolbox, set func([]schemas.ToolDefinition)) error {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	defs, err := toolbox.Definitions(soon)
@@ -99,7 +102,7 @@ func serveHTTP(ctx context.Context, gateway *mcp.Gateway, addr, token string, lo
 }
 
 // callOver has calls executed by the workers on the bus.
-func callOver(caller *bus.Caller) mcp.CallFunc {
+func callOver(caller *dispatch.Caller) mcp.CallFunc {
 	return func(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 		update func(schemas.ToolResult),
 	) (schemas.ToolResult, bool, error) {
@@ -119,8 +122,8 @@ func inWorkspace(defs []schemas.ToolDefinition, workspace string) []schemas.Tool
 // callerID is new with every start: answers to calls of a process before must not be taken for answers to ours.
 func callerID(worker string) string { return "mcp-" + token(worker, time.Now().String()) }
 
-// sessionID is what workers are told of an MCP client: legal, the same for all calls of its session, and no session of a runner.
-// Like the caller it is new with every start, so that none of its calls is taken for one of a process before.
+// sessionID is what workers are told of an MCP client: legal, the same for all calls of its session, and no session of
+// a runner. Like the caller it is new with every start, so that none of its calls is taken for one of a process before.
 func sessionID(caller, session string) string { return "mcp-" + token(caller, session) }
 
 func token(parts ...string) string {

@@ -24,8 +24,9 @@ import (
 
 // offered are tools of all kinds.
 func offered(g *gate) []tools.Tool {
-	picture := newTool("picture", schemas.EffectReadOnly, func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
-		return schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "see"}, schemas.Image{Data: "cG5n", MimeType: "image/png"}},
+	picture := newTool("picture", schemas.EffectReadOnly, func(context.Context, tools.Call) (schemas.ToolResult, error) {
+		return schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "see"},
+			schemas.Image{Data: "cG5n", MimeType: "image/png"}},
 			Details: json.RawMessage(`{"n":1}`)}, nil
 	})
 	add := newTool("add", "", echo)
@@ -34,14 +35,14 @@ func offered(g *gate) []tools.Tool {
 	add.ArgumentRewrites = []schemas.ArgumentRewrite{schemas.RenameArgument("a", "x")}
 	secret := newTool("secret", "", echo)
 	secret.Scopes = []string{"vault"}
-	steps := newTool("steps", "", func(_ context.Context, _ tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-		update(schemas.TextResult("one"))
+	steps := newTool("steps", "", func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+		call.Update(schemas.TextResult("one"))
 		return schemas.TextResult("done"), nil
 	})
 	return []tools.Tool{add, picture, secret, steps, newTool("gate", "", g.execute), newTool("fails", "", fails)}
 }
 
-func fails(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func fails(context.Context, tools.Call) (schemas.ToolResult, error) {
 	return schemas.ToolResult{}, io.ErrUnexpectedEOF
 }
 
@@ -95,7 +96,8 @@ func TestMCPServerAnswers(t *testing.T) {
 		c.wantText("add", `{"a":12345678901234567}`, `{"a":12345678901234567}`, false)
 		c.wantText("add", `{"x":1}`, `{"a":1}`, false)
 		c.wantText("fails", `{}`, "unexpected EOF", true)
-		if got, err := c.call(soon(t), "add", `{}`); err != nil || !got.IsError || !strings.Contains(saidText(got), "Validation failed") {
+		if got, err := c.call(soon(t), "add", `{}`); err != nil || !got.IsError ||
+			!strings.Contains(saidText(got), "Validation failed") {
 			t.Errorf("wrong arguments: %v, %+v", err, got)
 		}
 		if _, err := c.call(soon(t), "secret", `{}`); err == nil || !strings.Contains(err.Error(), "unknown tool") {
@@ -105,7 +107,8 @@ func TestMCPServerAnswers(t *testing.T) {
 		if err != nil || len(got.Content) != 2 {
 			t.Fatalf("%v, %+v", err, got)
 		}
-		if image, ok := got.Content[1].(*sdk.ImageContent); !ok || string(image.Data) != "png" || image.MIMEType != "image/png" {
+		if image, ok := got.Content[1].(*sdk.ImageContent); !ok || string(image.Data) != "png" ||
+			image.MIMEType != "image/png" {
 			t.Errorf("%+v", got.Content[1])
 		}
 		if details, err := json.Marshal(got.Meta["loopbus.dev/details"]); err != nil || string(details) != `{"n":1}` {
@@ -191,7 +194,8 @@ type cuttable struct {
 }
 
 func (c *cuttable) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn,
+		error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -234,7 +238,8 @@ func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
 	}
 	url, _ := r.serveMCP("--mcp-token-file", file)
 	open, _ := r.serveMCP()
-	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 	for name, c := range map[string]struct {
 		url, header, value string
 		want               int
@@ -286,17 +291,18 @@ func TestMCPOptions(t *testing.T) {
 		"MCP server \"x\" is given twice":                  {"--mcp-server", "x=run", "--mcp-server", "x=go"},
 		"--mcp-config: /no/such":                           {"--mcp-config", "/no/such"},
 	} {
-		if _, err := parse(args, none, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse(args, none); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", args, err, want)
 		}
 	}
-	for _, args := range [][]string{{"--mcp-http", "[::1]:0"}, {"--mcp-http", "localhost:0"}, {"--mcp-http", ":0", "--mcp-token", "x"}, {"--mcp"}} {
-		o, err := parse(args, none, io.Discard)
-		if err != nil || len(o.tools) != 0 {
+	for _, args := range [][]string{{"--mcp-http", "[::1]:0"}, {"--mcp-http", "localhost:0"},
+		{"--mcp-http", ":0", "--mcp-token", "x"}, {"--mcp"}} {
+		o, err := parse(args, none)
+		if err != nil || len(o.Tools.Tools) != 0 {
 			t.Errorf("%v: %v, tools %v", args, err, o)
 		}
 	}
-	if o, err := parse([]string{"--mcp", "--tools", "ls"}, none, io.Discard); err != nil || len(o.tools) != 1 {
+	if o, err := parse([]string{"--mcp", "--tools", "ls"}, none); err != nil || len(o.Tools.Tools) != 1 {
 		t.Errorf("%v, %+v", err, o)
 	}
 }

@@ -4,113 +4,120 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/worker"
 )
 
 // options are the toolworker's settings.
 type options struct {
-	nats, creds, prefix, id string
-	inboxPrefix             string
-	workspace               string
-	tools                   []string
-	root                    string
-	env                     []string
-	concurrency             int
-	stopTimeout             time.Duration
-	logLevel                string
-	level                   slog.Level
-	mcp                     mcpOptions
-	sandbox                 sandboxOptions
+	Config  cli.Config     `embed:""`
+	Server  serverOptions  `embed:"" group:"server"`
+	Tools   toolOptions    `embed:"" group:"tools"`
+	MCP     mcpOptions     `embed:"" group:"mcp"`
+	Sandbox sandboxOptions `embed:"" group:"sandbox"`
+	Output  outputOptions  `embed:"" group:"sandbox"`
+	Observe observeOptions `embed:"" group:"observability"`
 }
 
-func define(o *options) *config.Set {
-	s := config.New("toolworker", "toolworker executes the tool calls of agents on a message bus.")
-	s.String(&o.nats, "nats", "nats://127.0.0.1:4222", "URL of the NATS server")
-	s.String(&o.creds, "creds", "", "NATS credentials file")
-	s.String(&o.prefix, "prefix", schemas.DefaultPrefix, "first token of every subject")
-	s.String(&o.inboxPrefix, "inbox-prefix", "", "first tokens of the subjects that replies come to, such as _INBOX_worker where each user has one of its own (default _INBOX)")
-	s.String(&o.id, "id", "", "id of this worker, used by no other (default random)")
-	s.List(&o.tools, "tools", strings.Join(toolserve.Names(), ","), "built-in tools to serve")
-	s.String(&o.root, "root", ".", "directory the tools work in; paths outside it are refused")
-	s.String(&o.workspace, "workspace", "", "workspace whose sessions the tools are for, and no others; without it, sessions of none")
-	s.List(&o.env, "env", "", "further variables that commands may see; a final * stands for any ending")
-	s.Int(&o.concurrency, "concurrency", 8, "calls of each tool at once")
-	s.Duration(&o.stopTimeout, "stop-timeout", 10*time.Second, "time running calls get when the worker stops")
-	o.sandbox.define(s)
-	o.mcp.define(s)
-	s.String(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	return s
+// serverOptions say which servers the worker works for, and as whom.
+type serverOptions struct {
+	Connection cli.Connection `embed:""`
+
+	ID          string        `name:"id" brief:"" help:"Name this worker as no other (default random)."`
+	StopTimeout time.Duration `default:"10s" brief:"" help:"Give running calls this long when the worker stops."`
 }
 
-// parse reads and checks the settings; nothing has been started when it fails.
-func parse(args []string, getenv func(string) string, out io.Writer) (*options, error) {
-	o := new(options)
-	s := define(o)
-	s.Check(o.check)
-	s.Check(func() error { return o.mcp.check(getenv) })
-	s.Check(o.sandbox.check)
-	if _, err := s.Parse(args, getenv, out, false); err != nil {
-		return nil, err
+// Check looks at the settings.
+func (o *serverOptions) Check(c *cli.Call) (errs []error) {
+	if c.Given("nats") && o.Connection.NATS == "" {
+		errs = append(errs, errors.New("--nats: is empty"))
 	}
-	if o.mcp.serves() && !s.Given("tools") {
-		o.tools = nil // what is offered is what others serve
-	}
-	if o.id == "" {
-		o.id = "w-" + strings.ToLower(rand.Text()[:10])
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.nats == "" {
-		bad("--nats: is empty")
-	}
-	if _, err := schemas.NewSubjects(o.prefix); err != nil {
-		bad("--prefix: %w", err)
-	}
-	if o.id != "" {
-		if err := schemas.CheckToken("worker id", o.id); err != nil {
-			bad("--id: %w", err)
+	if o.ID != "" {
+		if err := schemas.CheckToken("worker id", o.ID); err != nil {
+			errs = append(errs, fmt.Errorf("--id: %w", err))
 		}
 	}
-	if o.workspace != "" {
-		if err := schemas.CheckToken("workspace", o.workspace); err != nil {
+	if o.StopTimeout <= 0 {
+		errs = append(errs, errors.New("--stop-timeout: must be more than nothing"))
+	}
+	return errs
+}
+
+// toolOptions say which of the built-in tools are served, and how.
+type toolOptions struct {
+	Tools       []string      `default:"${tools}" brief:"" help:"Serve these built-in tools."`
+	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
+	Workspace   string        `brief:"" help:"Serve sessions of this workspace only (default those of none)."`
+	Env         []string      `brief:"" help:"Show commands these variables, too; a final * is any ending."`
+	Concurrency int           `default:"8" brief:"" help:"Execute so many calls of each tool at once."`
+	ReadTimeout time.Duration `default:"${readTimeout}" help:"Limit calls of read, grep, find and ls; 0 for none."`
+	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat, 1s at least."`
+}
+
+// Check looks at the settings.
+func (o *toolOptions) Check(*cli.Call) (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Workspace != "" {
+		if err := schemas.CheckToken("workspace", o.Workspace); err != nil {
 			bad("--workspace: %w", err)
 		}
 	}
-	if len(o.tools) == 0 && !o.mcp.serves() && len(o.mcp.servers) == 0 && o.mcp.file == "" {
-		bad("--tools: none named, there are %s", strings.Join(toolserve.Names(), ", "))
-	}
-	for i, name := range o.tools {
-		if slices.Contains(o.tools[:i], name) {
+	for i, name := range o.Tools {
+		if slices.Contains(o.Tools[:i], name) {
 			bad("--tools: %q is named twice", name)
 		}
 	}
-	if err := toolserve.CheckNames(o.tools); err != nil {
+	if err := toolserve.CheckNames(o.Tools); err != nil {
 		errs = append(errs, err)
 	}
-	if info, err := os.Stat(o.root); err != nil || !info.IsDir() {
-		bad("--root: %q is not a directory", o.root)
+	if info, err := os.Stat(o.Root); err != nil || !info.IsDir() {
+		bad("--root: %q is not a directory", o.Root)
 	}
-	if o.concurrency < 1 {
+	if o.Concurrency < 1 {
 		bad("--concurrency: must be at least 1")
 	}
-	if o.stopTimeout <= 0 {
-		bad("--stop-timeout: must be more than nothing")
+	if o.ReadTimeout != 0 && o.ReadTimeout < time.Millisecond {
+		bad("--read-timeout: must be 0 or at least 1ms")
 	}
-	if err := o.level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		bad("--log-level: %q is not debug, info, warn or error", o.logLevel)
+	if o.AckWait < worker.MinAckWait {
+		bad("--ack-wait: %s is less than %s: a busy worker would be taken for a dead one", o.AckWait, worker.MinAckWait)
 	}
-	return errors.Join(errs...)
+	return errs
+}
+
+// observeOptions say what the worker logs.
+type observeOptions struct {
+	LogLevel string `default:"info" brief:"" help:"Log debug, info, warn or error."`
+
+	level slog.Level
+}
+
+// Check reads the level.
+func (o *observeOptions) Check(*cli.Call) []error {
+	if err := o.level.UnmarshalText([]byte(o.LogLevel)); err != nil {
+		return []error{fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.LogLevel)}
+	}
+	return nil
+}
+
+// Check looks at what the settings are together, and fills in the defaults that depend on others.
+func (o *options) Check(c *cli.Call) (errs []error) {
+	if len(o.Tools.Tools) == 0 && !o.MCP.serves() && len(o.MCP.Servers) == 0 && o.MCP.File == "" {
+		errs = append(errs, fmt.Errorf("--tools: none named, there are %s", strings.Join(toolserve.Names(), ", ")))
+	}
+	if o.MCP.serves() && !c.Given("tools") {
+		o.Tools.Tools = nil // what is offered is what others serve
+	}
+	if o.Server.ID == "" {
+		o.Server.ID = "w-" + strings.ToLower(rand.Text()[:10])
+	}
+	return errs
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -14,7 +17,7 @@ import (
 
 // versioned is a tool that answers with its version and who serves it.
 func versioned(version, says string) tools.Tool {
-	tool := newTool("search", schemas.EffectReadOnly, func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	tool := newTool("search", schemas.EffectReadOnly, func(context.Context, tools.Call) (schemas.ToolResult, error) {
 		return schemas.TextResult(says), nil
 	})
 	tool.Version = version
@@ -28,12 +31,14 @@ func (r *rig) callOf(queue schemas.ToolQueue) {
 	r.dispatch(req)
 }
 
-// TestVersionsAndWorkspacesAreServedSideBySide has one worker serve two versions and the unversioned tool, and another one
-// serve a workspace: each call reaches the one it is for.
+// TestVersionsAndWorkspacesAreServedSideBySide has one worker serve two versions and the unversioned tool, and another
+// one serve a workspace: each call reaches the one it is for.
 func TestVersionsAndWorkspacesAreServedSideBySide(t *testing.T) {
 	r := newRig(t)
-	r.serve(2, worker.Options{ID: "w1", Tools: []tools.Tool{versioned("", "plain"), versioned("1", "one"), versioned("2", "two")}})
-	r.serve(2, worker.Options{ID: "w2", Workspace: "host", Tools: []tools.Tool{versioned("", "plain, host"), versioned("2", "two, host")}})
+	r.serve(2, worker.Options{ID: "w1", Tools: []tools.Tool{versioned("", "plain"), versioned("1", "one"),
+		versioned("2", "two")}})
+	r.serve(2, worker.Options{ID: "w2", Workspace: "host",
+		Tools: []tools.Tool{versioned("", "plain, host"), versioned("2", "two, host")}})
 	for queue, want := range map[schemas.ToolQueue]string{
 		{Tool: "search"}: "plain", {Tool: "search", Version: "1"}: "one", {Tool: "search", Version: "2"}: "two",
 		{Tool: "search", Workspace: "host"}: "plain, host", {Tool: "search", Version: "2", Workspace: "host"}: "two, host",
@@ -42,7 +47,8 @@ func TestVersionsAndWorkspacesAreServedSideBySide(t *testing.T) {
 		r.wantText(want, false)
 	}
 	var a schemas.ToolAnnouncement
-	if err := json.Unmarshal(r.announcement("search=2=host", "w2").Value(), &a); err != nil || a.Version != "2" || a.Workspace != "host" {
+	if err := json.Unmarshal(r.announcement("search=2=host", "w2").Value(), &a); err != nil || a.Version != "2" ||
+		a.Workspace != "host" {
 		t.Errorf("announced: %+v, %v", a, err)
 	}
 	r.settled()
@@ -58,10 +64,12 @@ func TestACallIsExecutedForItsOwnQueueOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.conn.JetStream().Publish(r.ctx(), r.conn.Subjects().Tool("search=2", req.Session, string(req.Call)), data); err != nil {
+	if _, err := r.conn.JetStream().Publish(r.ctx(), r.conn.Subjects().Tool("search=2", req.Session, string(req.Call)),
+		data, jetstream.WithMsgID(req.IdempotencyKey())); err != nil {
 		t.Fatal(err)
 	}
-	r.wantText("The request of this call was malformed: it is for tool search version 1, but was sent for tool search version 2", true)
+	r.wantText("The request of this call was malformed: it is for tool search version 1, but was sent for tool "+
+		"search version 2", true)
 }
 
 // TestCallsOfAVersionWaitForItsWorkers has a call of a version that nobody serves wait while another one is served, and
@@ -73,11 +81,11 @@ func TestCallsOfAVersionWaitForItsWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.serve(1, worker.Options{ID: "w2", Tools: []tools.Tool{versioned("2", "two")}})
-	box := bus.NewToolbox(r.conn, nil)
+	box := registry.NewToolbox(r.conn, nil)
 	t.Cleanup(box.Close)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	unserved := bus.NewUnserved(r.conn, bus.UnservedOptions{ID: "r1", After: shortWait, Toolbox: box})
+	unserved := dispatch.NewUnserved(r.conn, dispatch.UnservedOptions{ID: "r1", After: shortWait, Toolbox: box})
 	go func() { defer close(done); unserved.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
 	r.callOf(schemas.ToolQueue{Tool: "search", Version: "1"})
@@ -89,7 +97,7 @@ func TestCallsOfAVersionWaitForItsWorkers(t *testing.T) {
 // TestAToolHasItsOwnLimitOfResults gives one tool of two a limit below that of the worker.
 func TestAToolHasItsOwnLimitOfResults(t *testing.T) {
 	r := newRig(t)
-	long := func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	long := func(context.Context, tools.Call) (schemas.ToolResult, error) {
 		return schemas.TextResult(strings.Repeat("x", 20_000)), nil
 	}
 	limited := newTool("limited", "", long)
@@ -106,7 +114,8 @@ func TestAToolHasItsOwnLimitOfResults(t *testing.T) {
 	}
 }
 
-// TestAnnotationsStandInForTheEffect has a call come a second time to a tool that says by a hint only that it changes nothing.
+// TestAnnotationsStandInForTheEffect has a call come a second time to a tool that says by a hint only that it changes
+// nothing.
 func TestAnnotationsStandInForTheEffect(t *testing.T) {
 	r := newRig(t)
 	yes := true

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -18,8 +18,8 @@ func TestResultsThatDoNotFit(t *testing.T) {
 	r := newRig(t)
 	long := strings.Repeat("é", 30_000)
 	r.serve(1, worker.Options{MaxResultBytes: 32 << 10, Tools: []tools.Tool{newTool("big", "",
-		func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			update(schemas.TextResult(strings.Repeat("x", 1<<20))) // dropped, and no harm done
+		func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+			call.Update(schemas.TextResult(strings.Repeat("x", 1<<20))) // dropped, and no harm done
 			var args struct{ Kind string }
 			_ = json.Unmarshal(call.Arguments, &args)
 			result := schemas.TextResult("short")
@@ -51,7 +51,8 @@ func TestResultsThatDoNotFit(t *testing.T) {
 		r.call("big", `{"Kind":"`+kind+`"}`)
 		got, msg := r.answer()
 		text := got.Result.Content.JoinText()
-		if got.IsError || len(msg.Data) > 32<<10 || len(msg.Data) < 8<<10 || !strings.Contains(text, " bytes left out: the result does not fit") {
+		if got.IsError || len(msg.Data) > 32<<10 || len(msg.Data) < 8<<10 ||
+			!strings.Contains(text, " bytes left out: the result does not fit") {
 			t.Errorf("%s: %v, %d bytes", kind, got.IsError, len(msg.Data))
 		}
 		if kind == "text" && (text[:2] != "é" || text[len(text)-2:] != "é") {
@@ -71,7 +72,7 @@ func TestResultIsStoredBeforeTheCallIsSettled(t *testing.T) {
 	}
 	ran, log := make(chan struct{}, 8), make(lines, 64)
 	r.serve(1, worker.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Tools: []tools.Tool{newTool("echo", "",
-		func(_ context.Context, _ tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		func(_ context.Context, _ tools.Call) (schemas.ToolResult, error) {
 			ran <- struct{}{}
 			return schemas.TextResult("ok"), nil
 		})}})
@@ -88,7 +89,7 @@ func TestResultIsStoredBeforeTheCallIsSettled(t *testing.T) {
 	if r.waiting() != 1 {
 		t.Error("the call was acknowledged before its result was stored")
 	}
-	if err := bus.Setup(r.ctx(), r.conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(r.ctx(), r.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r.settled()
@@ -115,9 +116,9 @@ func (l lines) Write(p []byte) (int, error) {
 func TestUpdatesAreJoined(t *testing.T) {
 	r := newRig(t)
 	r.serve(1, worker.Options{UpdateEvery: time.Hour, Tools: []tools.Tool{newTool("chatty", "",
-		func(_ context.Context, _ tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 			for _, text := range []string{"first", "second", "third", "last"} {
-				update(schemas.TextResult(text))
+				call.Update(schemas.TextResult(text))
 			}
 			return schemas.TextResult("done"), nil
 		})}})

@@ -8,34 +8,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/loopbus/loopbus/cmd/internal/config"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/tools/bash"
 )
 
 // sandboxOptions are the settings about what commands of bash are confined to.
 type sandboxOptions struct {
-	memory, fileSize string
-	cpu              time.Duration
-	processes        int
-	limits           bash.Limits // what they come to
+	Memory    string        `name:"bash-memory" help:"Limit each process of a command to so many bytes, or K, M, G."`
+	CPU       time.Duration `name:"bash-cpu" help:"Limit its processor time, in whole seconds; 0 for none."`
+	Processes int           `name:"bash-processes" help:"Limit the worker's user to so many processes; 0 for none."`
+	FileSize  string        `name:"bash-file-size" help:"Limit a file that is written to so many bytes, or K, M, G."`
+	Sandbox   string        `default:"none" brief:"" help:"Run commands in a sandbox: none, bubblewrap or namespaces."`
+	Network   bool          `name:"sandbox-network" help:"Let commands in a sandbox use the network."`
+	Hide      []string      `name:"sandbox-hide" help:"Hide these files and directories from a sandbox."`
 
-	sandbox string
-	network bool
-	hide    []string
+	limits bash.Limits // what they come to
 }
 
-func (o *sandboxOptions) define(s *config.Set) {
-	s.String(&o.memory, "bash-memory", "", "most memory of each process of a command, in bytes or with K, M or G (default no limit)")
-	s.Duration(&o.cpu, "bash-cpu", 0, "most processor time of each process of a command, in whole seconds; 0 is no limit")
-	s.Int(&o.processes, "bash-processes", 0, "most processes of the worker's user, while commands start them; not for root; 0 is no limit")
-	s.String(&o.fileSize, "bash-file-size", "", "largest file that a command may write, in bytes or with K, M or G (default no limit)")
-	s.String(&o.sandbox, "sandbox", string(bash.SandboxNone), "sandbox of commands: none, bubblewrap or namespaces")
-	s.Bool(&o.network, "sandbox-network", false, "let commands in a sandbox use the network")
-	s.List(&o.hide, "sandbox-hide", "", "files and directories that commands in a sandbox cannot read, besides the credentials named here")
-}
-
-func (o *sandboxOptions) check() error {
+// Check reads the limits.
+func (o *sandboxOptions) Check(*cli.Call) []error {
 	var errs []error
 	bytes := func(name, text string) int64 {
 		n, err := parseBytes(text)
@@ -45,21 +37,22 @@ func (o *sandboxOptions) check() error {
 		return n
 	}
 	o.limits = bash.Limits{
-		Memory: bytes("bash-memory", o.memory), FileSize: bytes("bash-file-size", o.fileSize), CPU: o.cpu, Processes: int64(o.processes),
+		Memory: bytes("bash-memory", o.Memory), FileSize: bytes("bash-file-size", o.FileSize), CPU: o.CPU,
+		Processes: int64(o.Processes),
 	}
-	if o.cpu%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("--bash-cpu: %s is not in whole seconds", o.cpu))
+	if o.CPU%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--bash-cpu: %s is not in whole seconds", o.CPU))
 	}
-	switch bash.Sandbox(o.sandbox) {
+	switch bash.Sandbox(o.Sandbox) {
 	case bash.SandboxBubblewrap, bash.SandboxNamespaces:
 	case bash.SandboxNone:
-		if o.network || len(o.hide) > 0 {
+		if o.Network || len(o.Hide) > 0 {
 			errs = append(errs, errors.New("--sandbox-network, --sandbox-hide: there is no sandbox; choose one with --sandbox"))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("--sandbox: %q is not none, bubblewrap or namespaces", o.sandbox))
+		errs = append(errs, fmt.Errorf("--sandbox: %q is not none, bubblewrap or namespaces", o.Sandbox))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // parseBytes reads a number of bytes; an empty text is 0.
@@ -82,8 +75,9 @@ func parseBytes(text string) (int64, error) {
 
 // bash is what the settings come to. Files with credentials that the worker was told of are hidden.
 func (o *sandboxOptions) bash(all *options) toolserve.Bash {
-	b := toolserve.Bash{Limits: o.limits, Sandbox: bash.Sandbox(o.sandbox), Network: o.network, Hide: o.hide}
-	for _, file := range []string{all.creds, all.mcp.file, all.mcp.tokenFile} {
+	b := toolserve.Bash{Limits: o.limits, Sandbox: bash.Sandbox(o.Sandbox), Network: o.Network, Hide: o.Hide,
+		Outputs: all.Output.kept}
+	for _, file := range append(all.Server.Connection.Files(), all.MCP.File, all.MCP.TokenFile) {
 		if file != "" {
 			b.Hide = append(b.Hide, file)
 		}

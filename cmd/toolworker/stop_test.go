@@ -18,13 +18,15 @@ import (
 )
 
 const (
-	stops   = 8  // of a worker process
-	atOnce  = 24 // calls out at most: more than two workers have slots, so that pull requests are answered at once, or have to wait
+	stops = 8 // of a worker process
+	// atOnce is how many calls are out at most: more than two workers have slots, so that pull requests are answered at
+	// once, or have to wait.
+	atOnce  = 24
 	between = 40 // answers between two stops, at most
 )
 
-// A worker process is stopped by SIGTERM again and again while it and another one have calls of an unsafe tool. What reaches
-// it while it stops is executed: no call is given back, which would make its outcome unknown.
+// A worker process is stopped by SIGTERM again and again while it and another one have calls of an unsafe tool. What
+// reaches it while it stops is executed: no call is nak'd, which would make its outcome unknown.
 func TestStoppedWorkersLoseNoCall(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -66,7 +68,8 @@ type stream struct {
 // start starts a worker process and waits until it serves. stop tells it to stop; what it returns says how it ended.
 func (s *stream) start(id string) (stop func() <-chan error) {
 	s.t.Helper()
-	cmd := exec.Command(self(s.t), asToolworker, "--nats", s.server.ClientURL(), "--id", id, "--root", s.root, "--tools", "bash")
+	cmd := exec.Command(self(s.t), asToolworker, "--nats", s.server.ClientURL(), "--id", id, "--root", s.root, "--tools",
+		"bash")
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -21,10 +22,11 @@ func TestCallIsAnsweredOnce(t *testing.T) {
 	var seen tools.Call
 	metrics := prometheus.NewRegistry()
 	r.serve(1, worker.Options{Registerer: metrics, Tools: []tools.Tool{newTool("echo", "",
-		func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 			seen = call
-			update(schemas.TextResult("half"))
-			return schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "done"}}, Details: json.RawMessage(`{"n": 1}`), Terminate: true}, nil
+			call.Update(schemas.TextResult("half"))
+			return schemas.ToolResult{Content: schemas.Contents{schemas.Text{Text: "done"}},
+				Details: json.RawMessage(`{"n": 1}`), Terminate: true}, nil
 		})}})
 	req := r.request("echo", `{"a":1}`)
 	req.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -32,17 +34,19 @@ func TestCallIsAnsweredOnce(t *testing.T) {
 
 	got, msg := r.answer()
 	got.DurationMs = 0
-	want := schemas.ToolResponse{Call: "c2", ToolCallID: "toolu_2", ToolName: "echo", Worker: "w1", Result: schemas.ToolResult{
-		Content: schemas.Contents{schemas.Text{Text: "done"}}, Details: json.RawMessage(`{"n":1}`), Terminate: true}}
+	want := schemas.ToolResponse{Call: "c2", ToolCallID: "toolu_2", ToolName: "echo", Worker: "w1",
+		Result: schemas.ToolResult{
+			Content: schemas.Contents{schemas.Text{Text: "done"}}, Details: json.RawMessage(`{"n":1}`), Terminate: true}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	wantCall := tools.Call{Session: "s1", RunID: "r1", TurnID: "t1", Key: "c2", ID: "toolu_2",
 		Arguments: json.RawMessage(`{"a":1}`), IdempotencyKey: "s1/c2"}
-	if d := cmp.Diff(wantCall, seen); d != "" {
+	if d := cmp.Diff(wantCall, seen, cmpopts.IgnoreUnexported(tools.Call{})); d != "" {
 		t.Errorf("the tool's call (-want +got):\n%s", d)
 	}
-	if msg.Header.Get("Nats-Msg-Id") != "s1/c2/result" || msg.Header.Get(schemas.HeaderTraceParent) != req.TraceParent {
+	if !strings.HasPrefix(msg.Header.Get("Nats-Msg-Id"), "s1/c2/result/") ||
+		msg.Header.Get(schemas.HeaderTraceParent) != req.TraceParent {
 		t.Errorf("header %v", msg.Header)
 	}
 	update := within(t, r.updates)
@@ -51,7 +55,8 @@ func TestCallIsAnsweredOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	partial := u.Data.(*schemas.ToolExecutionUpdate)
-	if u.ID() != "s1/2.1" || u.RunID != "r1" || partial.Call != "c2" || partial.PartialResult.Content.JoinText() != "half" {
+	if u.ID() != "s1/2.1" || u.RunID != "r1" || partial.Call != "c2" ||
+		partial.PartialResult.Content.JoinText() != "half" {
 		t.Errorf("update %s: %+v", u.ID(), partial)
 	}
 	r.settled()
@@ -103,7 +108,7 @@ type gate struct {
 
 func newGate() *gate { return &gate{begun: make(chan string, 64), pass: make(chan struct{})} }
 
-func (g *gate) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func (g *gate) execute(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 	n := g.now.Add(1)
 	defer g.now.Add(-1)
 	for most := g.most.Load(); n > most && !g.most.CompareAndSwap(most, n); most = g.most.Load() {
@@ -140,7 +145,8 @@ func TestOptionsOfAWorkerAreChecked(t *testing.T) {
 	_, err := worker.New(worker.Options{ID: "a.b", AnnounceTTL: time.Millisecond, Tools: []tools.Tool{
 		{ToolDefinition: schemas.ToolDefinition{Name: "x y"}}, newTool("echo", "", echo), newTool("echo", "", echo),
 	}})
-	for _, want := range []string{`worker id "a.b"`, "no connection", `"x y"`, "cannot be executed", `"echo" given twice`, "whole seconds"} {
+	for _, want := range []string{`worker id "a.b"`, "no connection", `"x y"`, "cannot be executed", `"echo" given twice`,
+		"whole seconds"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

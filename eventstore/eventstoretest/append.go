@@ -41,11 +41,13 @@ func everyKind(session string) []schemas.Event {
 	awkward := "ü \"quoted\" 100%\n<tag> \u2028 end"
 	data := []schemas.EventData{
 		&schemas.CommandAccepted{CommandID: "c1", Kind: schemas.CommandPrompt, Data: json.RawMessage(`{"text":"a<b"}`)},
-		&schemas.AgentStart{Config: &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, SystemPrompt: awkward}, Inputs: []string{"c1"}},
+		&schemas.AgentStart{Config: &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, SystemPrompt: awkward},
+			Inputs: []string{"c1"}},
 		&schemas.TurnStart{},
 		&schemas.MessageStart{MessageID: "m1", Role: schemas.RoleUser},
 		&schemas.ToolExecutionStart{ToolCallID: "t 1", ToolName: "bash", Args: json.RawMessage(`{"z":1,"a":"ü"}`)},
-		&schemas.ToolExecutionEnd{ToolCallID: "t 1", ToolName: "bash", Call: "c5", Result: schemas.TextResult(awkward), IsError: true},
+		&schemas.ToolExecutionEnd{ToolCallID: "t 1", ToolName: "bash", Call: "c5", Result: schemas.TextResult(awkward),
+			IsError: true},
 		&schemas.QueueUpdate{Steering: []string{"c2"}, FollowUp: []string{}},
 		&schemas.ErrorEvent{Code: "x", Message: awkward, Recoverable: true},
 		&schemas.TurnEnd{MessageID: "m1", ToolResults: []string{}},
@@ -146,7 +148,8 @@ func testConflict(t *testing.T, s Store) {
 	mustAppend(t, a, simple("s1", 1, "/a"), simple("s1", 2, "/a"))
 	err := appendFlush(ctx, b, simple("s1", 1, "/b"))
 	var conflict *schemas.ConflictError
-	if !errors.Is(err, schemas.ErrConflict) || !errors.As(err, &conflict) || conflict.Session != "s1" || conflict.Seq != 1 {
+	if !errors.Is(err, schemas.ErrConflict) || !errors.As(err, &conflict) || conflict.Session != "s1" ||
+		conflict.Seq != 1 {
 		t.Fatalf("append by the second writer: %v", err)
 	}
 	// For good: also where the sequence would be right.

@@ -172,7 +172,7 @@ func testSessions(t *testing.T, s Store) {
 		n := uint64(i + 1)
 		mustAppend(t, mustOpen(t, s, name), simples(name, 1, n)...)
 		want = append(want, eventstore.SessionInfo{
-			Session: name, Events: n, LastSeq: n, Last: schemas.EventTurnStart, Time: started.Add(time.Duration(n) * time.Second),
+			Session: name, Events: n, Last: schemas.EventTurnStart, Time: started.Add(time.Duration(n) * time.Second),
 		})
 	}
 	var got []eventstore.SessionInfo

@@ -32,7 +32,8 @@ func testSnapshot(t *testing.T, s Store) {
 	random := make([]byte, 700<<10) // cannot be compressed, so it stays big
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(random)
-	for i, state := range [][]byte{[]byte("small\n{}"), {}, bytes.Repeat([]byte("state "), 100_000), random, []byte("last")} {
+	for i, state := range [][]byte{[]byte("small\n{}"), {}, bytes.Repeat([]byte("state "), 100_000), random,
+		[]byte("last")} {
 		seq := uint64(i + 6)
 		if err := l.SaveSnapshot(ctx, 1, seq, state); err != nil {
 			t.Fatalf("save %d bytes: %v", len(state), err)

@@ -14,6 +14,7 @@ import (
 // Log is the log of a session as the suite uses it: what [eventstore.Log] has.
 type Log interface {
 	Append(ctx context.Context, e schemas.Event) error
+	Send()
 	Flush(ctx context.Context) error
 	Confirm(ctx context.Context, since time.Time) error
 	Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error]

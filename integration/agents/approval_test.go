@@ -7,13 +7,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 func requested(e schemas.Event) bool { return e.Type() == schemas.EventApprovalRequested }
 
-// A profile has calls approved: the session is at rest meanwhile, the first answer counts, and the log says who, and why.
+// waiting is the call that the newest request is about.
+func waiting(log []schemas.Event) string {
+	asked := system.DataOf[*schemas.ApprovalRequested](log)
+	return string(asked[len(asked)-1].Call)
+}
+
+// A profile has calls approved: the session is at rest meanwhile, the first answer counts, and the log says who, and
+// why.
 func TestACallWaitsForApproval(t *testing.T) {
 	r := start(t, nil)
 	r.profile("careful", schemas.Profile{Approval: &schemas.ApprovalPolicy{Tools: []string{"note"}}})
@@ -25,19 +32,20 @@ func TestACallWaitsForApproval(t *testing.T) {
 	} {
 		r.follow(c.session, "careful")
 		r.Send(t, c.session, schemas.CommandPrompt, `call note {"v":"`+c.session+`"}`)
-		r.Until(t, c.session, "the request", requested)
+		call := waiting(r.Until(t, c.session, "the request", requested))
 		r.EmptyInbox(t) // at rest
 		if strings.Contains(r.executed(), c.session) {
 			t.Errorf("%s: executed without approval", c.session)
 		}
-		r.Send(t, c.session, schemas.CommandKind(c.kind), c.payload)
-		r.Send(t, c.session, schemas.CommandKind(c.other), `{"by":"late"}`)
+		r.Send(t, c.session, schemas.CommandKind(c.kind), `{"call":"`+call+`",`+c.payload[1:])
+		r.Send(t, c.session, schemas.CommandKind(c.other), `{"by":"late","call":"`+call+`"}`)
 		log := r.Until(t, c.session, "the end of the run", system.Ends(1))
 		if d := cmp.Diff([]string{c.result}, results(log)); d != "" {
 			t.Errorf("%s: results (-want +got):\n%s", c.session, d)
 		}
 		resolved := system.DataOf[*schemas.ApprovalResolved](log)
-		if len(resolved) != 1 || resolved[0].Approved != (c.kind == "approve") || !strings.Contains(c.payload, resolved[0].By) ||
+		if len(resolved) != 1 || resolved[0].Approved != (c.kind == "approve") ||
+			!strings.Contains(c.payload, resolved[0].By) ||
 			!strings.Contains(c.payload, resolved[0].Reason) {
 			t.Errorf("%s: resolved %+v", c.session, resolved)
 		}
@@ -50,7 +58,7 @@ func TestACallWaitsForApproval(t *testing.T) {
 // A service asks for an approval, and time denies it.
 func TestAServiceAsksForApproval(t *testing.T) {
 	ref := at(schemas.HookBeforeToolCall, "policy")
-	r := start(t, func(h *driver.HostOptions) { h.Defaults.Hooks = []schemas.HookRef{ref} })
+	r := start(t, func(h *host.Options) { h.Defaults.Hooks = []schemas.HookRef{ref} })
 	r.service(ref, func(schemas.HookRequest) *schemas.HookAnswer {
 		return &schemas.HookAnswer{Ask: true, TimeoutMs: 300, Reason: "it writes", By: "rule 7"}
 	})
@@ -66,12 +74,12 @@ func TestAServiceAsksForApproval(t *testing.T) {
 
 // An approval outlives its runner: another one takes the answer.
 func TestAnApprovalSurvivesTheRunner(t *testing.T) {
-	r := start(t, func(h *driver.HostOptions) { h.Defaults.Approval.Tools = []string{"*"} })
+	r := start(t, func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} })
 	r.Send(t, "s1", schemas.CommandPrompt, `call note {}`)
-	r.Until(t, "s1", "the request", requested)
+	call := waiting(r.Until(t, "s1", "the request", requested))
 	r.EmptyInbox(t)
 	r.Stop()
-	r.Send(t, "s1", schemas.CommandApprove, ``)
+	r.Send(t, "s1", schemas.CommandApprove, `{"call":"`+call+`"}`)
 	other := start2(t, r)
 	log := other.Until(t, "s1", "the end of the run", system.Ends(1))
 	if d := cmp.Diff([]string{`noted {}`}, results(log)); d != "" {

@@ -20,7 +20,8 @@ func TestASessionIsBranched(t *testing.T) {
 	r.Send(t, "s2", schemas.CommandBranch, string(raw(map[string]any{"session": "s1", "seq": len(first)})))
 	log := r.Prompted(t, "s2", "three", 1)
 	branched := system.DataOf[*schemas.SessionBranched](log)
-	if len(branched) != 1 || branched[0].Session != "s1" || branched[0].Seq != uint64(len(first)) || len(branched[0].Messages) != 2 {
+	if len(branched) != 1 || branched[0].Session != "s1" || branched[0].Seq != uint64(len(first)) ||
+		len(branched[0].Messages) != 2 {
 		t.Fatalf("branched %+v", branched)
 	}
 	got := r.model.requests("s2")
@@ -37,7 +38,9 @@ func TestASessionIsBranched(t *testing.T) {
 		{"s4", `{"id":"b5","session":"s4"}`, schemas.RejectNotFound, "there is no session s4 to copy"},
 	} {
 		r.Send(t, c.session, schemas.CommandBranch, c.command)
-		log := r.Until(t, c.session, "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
+		log := r.Until(t, c.session, "the refusal", func(e schemas.Event) bool {
+			return e.Type() == schemas.EventCommandRejected
+		})
 		if d := log[len(log)-1].Data.(*schemas.CommandRejected); d.Code != c.code || d.Reason != c.reason {
 			t.Errorf("%s: %+v", c.command, d)
 		}
@@ -63,7 +66,8 @@ func TestAModelBranchesItsSession(t *testing.T) {
 func TestAModelInterruptsItsRun(t *testing.T) {
 	r := start(t, nil)
 	log := r.Prompted(t, "s1", `call agent_interrupt {}`, 1)
-	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndAbort}, system.Reasons(log)); d != "" || len(r.model.requests("s1")) != 1 {
+	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndAbort}, system.Reasons(log)); d != "" ||
+		len(r.model.requests("s1")) != 1 {
 		t.Errorf("ends (-want +got):\n%s\nafter %d model calls", d, len(r.model.requests("s1")))
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 const minute = 60_000
 
-func asks(refs ...schemas.HookRef) func(h *driver.HostOptions) {
-	return func(h *driver.HostOptions) { h.Defaults.Hooks = refs }
+func asks(refs ...schemas.HookRef) func(h *host.Options) {
+	return func(h *host.Options) { h.Defaults.Hooks = refs }
 }
 
 func at(hook schemas.HookName, service string) schemas.HookRef {
@@ -45,14 +45,16 @@ func TestServicesDecideAboutCalls(t *testing.T) {
 	if got := r.executed(); got != `{"v":"[redacted]"}` {
 		t.Errorf("executed with %s", got)
 	}
-	want := &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, Args: raw(map[string]string{"v": "[redacted]"}), By: "redact", Reason: "it named a secret"}
+	want := &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, Args: raw(map[string]string{"v": "[redacted]"}),
+		By: "redact", Reason: "it named a secret"}
 	checkDecision(t, log, want)
 
 	log = r.Prompted(t, "s2", `call note {"v":"forbidden"}`, 1)
 	if d := cmp.Diff([]string{"not that"}, results(log)); d != "" || strings.Contains(r.executed(), "forbidden") {
 		t.Errorf("results (-want +got):\n%s\nexecuted %s", d, r.executed())
 	}
-	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, Block: true, Reason: "not that", By: "policy: ann"})
+	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, Block: true, Reason: "not that",
+		By: "policy: ann"})
 
 	log = r.Prompted(t, "s3", `call note {"v":"fine"}`, 1)
 	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, By: "redact, policy"})
@@ -81,9 +83,12 @@ func TestNoAnswerBlocksACall(t *testing.T) {
 		name, want string
 		ref        schemas.HookRef
 	}{
-		{"nobody listens", "beforeToolCall of policy was not decided: hook agent.hook.beforeToolCall.policy: no service listens", at(schemas.HookBeforeToolCall, "policy")},
-		{"no answer", "beforeToolCall of silent was not decided: hook agent.hook.beforeToolCall.silent: no answer within 20ms", silent},
-		{"no name", "beforeToolCall of beforeToolCall was not decided: hook agent.hook.beforeToolCall: no service listens", at(schemas.HookBeforeToolCall, "")},
+		{"nobody listens", "beforeToolCall of policy was not decided: hook agent.hook.beforeToolCall.policy: no service " +
+			"listens", at(schemas.HookBeforeToolCall, "policy")},
+		{"no answer", "beforeToolCall of silent was not decided: hook agent.hook.beforeToolCall.silent: no answer " +
+			"within 20ms", silent},
+		{"no name", "beforeToolCall of beforeToolCall was not decided: hook agent.hook.beforeToolCall: no service listens",
+			at(schemas.HookBeforeToolCall, "")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +110,8 @@ func TestServicesChangeResults(t *testing.T) {
 	gone, mask := at(schemas.HookAfterToolCall, "gone"), at(schemas.HookAfterToolCall, "mask")
 	r := start(t, asks(gone, mask))
 	r.service(mask, func(req schemas.HookRequest) *schemas.HookAnswer {
-		if req.Result == nil || !strings.HasPrefix(req.Result.Content.JoinText(), "noted") || string(req.Args) != `{"v":"1"}` {
+		if req.Result == nil || !strings.HasPrefix(req.Result.Content.JoinText(), "noted") ||
+			string(req.Args) != `{"v":"1"}` {
 			t.Errorf("asked %+v", req)
 		}
 		content := schemas.Contents{schemas.Text{Text: "masked"}}
@@ -118,7 +124,8 @@ func TestServicesChangeResults(t *testing.T) {
 	if ends := system.DataOf[*schemas.ToolExecutionEnd](log); len(ends) != 1 || !ends[0].IsError {
 		t.Errorf("ends %+v", ends)
 	}
-	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookAfterToolCall, Changed: []string{"content", "isError"}, By: "mask", Reason: "private",
+	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookAfterToolCall, Changed: []string{"content", "isError"},
+		By: "mask", Reason: "private",
 		Failures: []schemas.HookFailure{{Service: "gone", Error: "hook agent.hook.afterToolCall.gone: no service listens"}}})
 }
 
@@ -136,11 +143,13 @@ func TestServicesScreenInputs(t *testing.T) {
 		return &schemas.HookAnswer{}
 	})
 	r.Send(t, "s1", schemas.CommandPrompt, `{"id":"p1","text":"faq: how?"}`)
-	log := r.Until(t, "s1", "the outcome of the prompt", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandApplied })
+	log := r.Until(t, "s1", "the outcome of the prompt",
+		func(e schemas.Event) bool { return e.Type() == schemas.EventCommandApplied })
 	if got := system.DataOf[*schemas.AgentStart](log); len(got) != 0 {
 		t.Errorf("a run began: %v", system.TypesOf(log))
 	}
-	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookInput, Handled: true, By: "triage", Reason: "answered from the manual"})
+	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookInput, Handled: true, By: "triage",
+		Reason: "answered from the manual"})
 
 	log = r.Prompted(t, "s1", "shout", 1)
 	if d := cmp.Diff([]string{"SHOUT"}, system.Said(log)); d != "" {
@@ -179,7 +188,7 @@ func TestServicesScreenSteering(t *testing.T) {
 // A service can give a run another system prompt and messages of its own.
 func TestServicesBeginRuns(t *testing.T) {
 	ref := at(schemas.HookBeforeAgentStart, "memory")
-	r := start(t, func(h *driver.HostOptions) {
+	r := start(t, func(h *host.Options) {
 		h.Defaults.Hooks, h.Defaults.SystemPrompt = []schemas.HookRef{ref}, "Be kind."
 	})
 	r.service(ref, func(req schemas.HookRequest) *schemas.HookAnswer {
@@ -189,7 +198,8 @@ func TestServicesBeginRuns(t *testing.T) {
 	if d := cmp.Diff([]string{"hello", "Yesterday: rain."}, system.Said(log)); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}
-	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "Be kind. Be brief." || len(got[0].Messages) != 2 {
+	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "Be kind. Be brief." ||
+		len(got[0].Messages) != 2 {
 		t.Errorf("asked %+v", got)
 	}
 	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookBeforeAgentStart, Messages: userText("Yesterday: rain."),
@@ -233,7 +243,8 @@ func TestServicesReplaceMessages(t *testing.T) {
 			m.ToolCallID, m.Content = "forged", schemas.Contents{schemas.Text{Text: "clean"}}
 			return &schemas.HookAnswer{Message: &schemas.AnyMessage{Message: m}}
 		}
-		return &schemas.HookAnswer{Message: &schemas.AnyMessage{Message: &schemas.AssistantMessage{StopReason: schemas.StopStop}}}
+		reply := &schemas.AssistantMessage{StopReason: schemas.StopStop}
+		return &schemas.HookAnswer{Message: &schemas.AnyMessage{Message: reply}}
 	})
 	log := r.Prompted(t, "s1", `call note {}`, 1)
 	if d := cmp.Diff([]string{`call note {}`}, system.Said(log)); d != "" {
@@ -251,7 +262,8 @@ func TestServicesReplaceMessages(t *testing.T) {
 		t.Errorf("the model was shown %+v", last[len(last)-1])
 	}
 	d := decisions(log, schemas.HookMessageEnd)
-	if len(d) == 0 || len(d[0].Failures) != 1 || !strings.Contains(d[0].Failures[0].Error, "role assistant in place of one of role user") {
+	if len(d) == 0 || len(d[0].Failures) != 1 || !strings.Contains(d[0].Failures[0].Error,
+		"role assistant in place of one of role user") {
 		t.Errorf("decisions %+v", d)
 	}
 	r.Verify(t, "s1")

@@ -35,7 +35,8 @@ func TestTheLogTellsWhatEachLayerDid(t *testing.T) {
 	jail := system.Connect(t, r.URL, "jail")
 	system.StartWorker(t, jail, "jail", in("jail", r.note("note", "")))
 	r.awaitTool("note", "jail")
-	r.profile("boxed", schemas.Profile{Scopes: []string{"other"}, Sandbox: &schemas.SandboxPolicy{Tools: []string{"note", "echo"}, Workspace: "jail"},
+	r.profile("boxed", schemas.Profile{Scopes: []string{"other"},
+		Sandbox:    &schemas.SandboxPolicy{Tools: []string{"note", "echo"}, Workspace: "jail"},
 		Extensions: []string{"agent_interrupt"}})
 	r.follow("s1", "boxed")
 	log := r.Prompted(t, "s1", `call note {"v":"1"}`, 1)
@@ -52,7 +53,8 @@ func TestTheLogTellsWhatEachLayerDid(t *testing.T) {
 	if d := cmp.Diff(want, layersOf(log)); d != "" {
 		t.Errorf("layers (-want +got):\n%s", d)
 	}
-	if ends := system.DataOf[*schemas.ToolExecutionEnd](log); len(ends) != 1 || ends[0].Worker != "jail" || ends[0].IsError {
+	if ends := system.DataOf[*schemas.ToolExecutionEnd](log); len(ends) != 1 || ends[0].Worker != "jail" ||
+		ends[0].IsError {
 		t.Errorf("executed by %+v", ends)
 	}
 }
@@ -83,7 +85,8 @@ func TestAClientBringsToolsOfItsOwn(t *testing.T) {
 
 	r.Send(t, "s1", schemas.CommandPrompt, `{"text":"call pick_colour {\"v\":\"red\"}","channel":"ui-7"}`)
 	log := r.Until(t, "s1", "the end of the run", system.Ends(1))
-	if ends := system.DataOf[*schemas.ToolExecutionEnd](log); len(ends) != 1 || ends[0].Worker != "ui-7" || ends[0].IsError {
+	if ends := system.DataOf[*schemas.ToolExecutionEnd](log); len(ends) != 1 || ends[0].Worker != "ui-7" ||
+		ends[0].IsError {
 		t.Errorf("executed by %+v", ends)
 	}
 	want := schemas.ToolLayer{Name: "channel", Added: []string{"pick_colour"}, Removed: []schemas.ToolRemoval{

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -18,7 +18,8 @@ func TestSessionsFollowProfiles(t *testing.T) {
 		Limits: &schemas.Limits{MaxTurns: 1}})
 	r.follow("s1", "reviewer")
 	log := r.Prompted(t, "s1", `call echo {"v":"x"}`, 1)
-	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "You review." || got[0].ThinkingLevel != "low" ||
+	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "You review." ||
+		got[0].ThinkingLevel != "low" ||
 		len(got[0].Tools) != 1 || got[0].Tools[0].Name != "echo" {
 		t.Errorf("asked %+v", got)
 	}
@@ -40,21 +41,24 @@ func TestUnknownProfilesAreRefused(t *testing.T) {
 	r.Send(t, "s1", schemas.CommandSetProfile, `{"id":"sp","profile":"nobody"}`)
 	log := r.Until(t, "s1", "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
 	d := system.DataOf[*schemas.CommandRejected](log)[0]
-	if d.Code != schemas.RejectNoProfile || !strings.HasPrefix(d.Reason, "profile nobody: no such profile: the bucket agent_profiles has ") {
+	if d.Code != schemas.RejectNoProfile || !strings.HasPrefix(d.Reason,
+		"profile nobody: no such profile: the bucket agent_profiles has ") {
 		t.Errorf("refused with %+v", d)
 	}
 }
 
 // A runner whose own profile there is not drives no run without its bounds.
 func TestAMissingProfileEndsTheRun(t *testing.T) {
-	r := start(t, func(h *driver.HostOptions) { h.Profile = "house" })
+	r := start(t, func(h *host.Options) { h.Profile = "house" })
 	log := r.Prompted(t, "s1", "hello", 1)
-	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndError}, system.Reasons(log)); d != "" || len(r.model.requests("s1")) != 0 {
+	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndError}, system.Reasons(log)); d != "" ||
+		len(r.model.requests("s1")) != 0 {
 		t.Errorf("ends (-want +got):\n%s", d)
 	}
 }
 
-// All sessions of a profile share its budget: at a share of it they are warned, and when it is used up no model is called.
+// All sessions of a profile share its budget: at a share of it they are warned, and when it is used up no model is
+// called.
 func TestProfilesHaveABudget(t *testing.T) {
 	r := start(t, nil)
 	r.model.usage = schemas.Usage{Input: 30, Output: 10, TotalTokens: 40, Cost: schemas.Cost{Total: 0.1}}
@@ -66,7 +70,8 @@ func TestProfilesHaveABudget(t *testing.T) {
 	}{
 		{"s1", schemas.EndNoToolCalls, nil}, // 40
 		{"s2", schemas.EndNoToolCalls, nil}, // 80
-		{"s3", schemas.EndNoToolCalls, []*schemas.BudgetWarning{{Scope: schemas.BudgetProfile, Tokens: 80, MaxTokens: 100}}}, // 120
+		{"s3", schemas.EndNoToolCalls, []*schemas.BudgetWarning{{Scope: schemas.BudgetProfile, Tokens: 80, MaxTokens: 100}}},
+		// 120
 		{"s4", schemas.EndBudget, nil},
 	} {
 		r.follow(c.session, "team")

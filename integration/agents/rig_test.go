@@ -11,8 +11,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -69,11 +72,11 @@ type rig struct {
 }
 
 // start serves the tool note, which remembers its arguments, besides echo. change adapts the host.
-func start(t *testing.T, change func(h *driver.HostOptions)) *rig {
+func start(t *testing.T, change func(h *host.Options)) *rig {
 	t.Helper()
 	server := system.StartServer(t, false)
 	r := &rig{t: t, conn: system.Connect(t, server.ClientURL(), "services"), model: &recorder{Model: &rehearsal.Model{}}}
-	profiles := bus.NewProfiles(r.conn, driver.ErrNoProfile, nil)
+	profiles := registry.NewProfiles(r.conn, host.ErrNoProfile, nil)
 	t.Cleanup(profiles.Close)
 	extensions, err := extension.Tools(r.conn.Send)
 	if err != nil {
@@ -81,8 +84,9 @@ func start(t *testing.T, change func(h *driver.HostOptions)) *rig {
 	}
 	r.System = system.Start(t, server.ClientURL(), system.Options{
 		Model: r.model, Tools: append(extensions, r.note("note", ""), r.note("careful", "notes:write")),
-		Host: func(h *driver.HostOptions) {
-			h.Services, h.Profiles, h.Budgets, h.Pipeline = bus.NewHooks(r.conn), profiles, bus.NewBudgets(r.conn), pipeline.Build
+		Host: func(h *host.Options) {
+			h.Services, h.Profiles, h.Budgets, h.Pipeline = bus.NewHooks(r.conn), profiles, bus.NewBudgets(r.conn),
+				pipeline.Build
 			h.Policy.Extensions = schemas.ExtensionTools()
 			if change != nil {
 				change(h)
@@ -98,7 +102,7 @@ func (r *rig) note(name, scope string) tools.Tool {
 	if scope != "" {
 		def.Scopes = []string{scope}
 	}
-	return tools.Tool{ToolDefinition: def, Execute: func(_ context.Context, c tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	return tools.Tool{ToolDefinition: def, Execute: func(_ context.Context, c tools.Call) (schemas.ToolResult, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ran = append(r.ran, string(c.Arguments))
@@ -217,4 +221,4 @@ func raw(v any) json.RawMessage {
 
 func ptr[T any](v T) *T { return &v }
 
-func busInbox(id string) bus.InboxOptions { return bus.InboxOptions{RunnerID: id} }
+func busInbox(id string) inbox.Options { return inbox.Options{RunnerID: id} }

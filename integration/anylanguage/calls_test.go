@@ -81,7 +81,8 @@ func (e *served) called(args string, result, update *regexp.Regexp) {
 	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
 	log := e.until(session, 1)
 	end := system.DataOf[*schemas.ToolExecutionEnd](log)
-	if len(end) != 1 || end[0].IsError || end[0].Worker != e.worker || !result.MatchString(end[0].Result.Content.JoinText()) {
+	if len(end) != 1 || end[0].IsError || end[0].Worker != e.worker ||
+		!result.MatchString(end[0].Result.Content.JoinText()) {
 		e.t.Fatalf("%s %s: %s", e.tool, args, describe(end))
 	}
 	if reasons := system.Reasons(log); !slices.Equal(reasons, []schemas.TerminationReason{schemas.EndNoToolCalls}) {
@@ -164,7 +165,8 @@ func (e *served) cancelled(args string) {
 		}
 	}
 	end := system.DataOf[*schemas.ToolExecutionEnd](e.until(session, 1))
-	if len(end) != 1 || !end[0].IsError || end[0].Worker != e.worker || end[0].Result.Content.JoinText() != "Operation aborted" {
+	if len(end) != 1 || !end[0].IsError || end[0].Worker != e.worker ||
+		end[0].Result.Content.JoinText() != "Operation aborted" {
 		e.t.Errorf("result %s", describe(end))
 	}
 	e.settled()
@@ -179,7 +181,8 @@ func (e *served) malformed() {
 		e.t.Fatal(err)
 	}
 	defer func() { _ = results.Unsubscribe() }() // fails only on a closed connection
-	if _, err := e.conn.JetStream().Publish(e.t.Context(), subjects.Tool(e.tool, "bad", "c1"), []byte("not JSON")); err != nil {
+	if _, err := e.conn.JetStream().Publish(e.t.Context(), subjects.Tool(e.tool, "bad", "c1"),
+		[]byte("not JSON")); err != nil {
 		e.t.Fatal(err)
 	}
 	msg, err := results.NextMsg(system.Deadline)
@@ -190,7 +193,8 @@ func (e *served) malformed() {
 	if err != nil {
 		e.t.Fatalf("%v: %s", err, msg.Data)
 	}
-	if r := data.(*schemas.ToolResponse); r.Call != "c1" || !r.IsError || !strings.HasPrefix(r.Result.Content.JoinText(), "The request of this call was malformed") {
+	if r := data.(*schemas.ToolResponse); r.Call != "c1" || !r.IsError ||
+		!strings.HasPrefix(r.Result.Content.JoinText(), "The request of this call was malformed") {
 		e.t.Errorf("result %s", msg.Data)
 	}
 	e.settled()

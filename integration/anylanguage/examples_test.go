@@ -17,7 +17,8 @@ func TestGo(t *testing.T) {
 	}
 	w := newWorld(t)
 	e := w.serve("dice", filepath.Join(dir, "dice"))
-	e.called(`{"count":3,"sides":2}`, regexp.MustCompile(`^3 dice with 2 sides: [3-6]$`), regexp.MustCompile(`^\d dice: \d so far$`))
+	e.called(`{"count":3,"sides":2}`, regexp.MustCompile(`^3 dice with 2 sides: [3-6]$`),
+		regexp.MustCompile(`^\d dice: \d so far$`))
 	e.called(`{}`, regexp.MustCompile(`^1 dice with 6 sides: [1-6]$`), regexp.MustCompile(`^1 dice: [1-6] so far$`))
 	e.refused(`{"count":101}`, "count: must be <= 100")
 	e.stopped()
@@ -28,7 +29,8 @@ func TestNode(t *testing.T) {
 	needs(t, "install Node.js 18 or later and run npm ci in docs/examples/node", program("node"), modules)
 	w := newWorld(t)
 	e := w.serve("countdown", "node", example(t, "node", "countdown.mjs"))
-	e.called(`{"from":3,"everyMs":60}`, regexp.MustCompile(`^Counted down from 3\.$`), regexp.MustCompile(`^[1-3] \.\.\.$`))
+	e.called(`{"from":3,"everyMs":60}`, regexp.MustCompile(`^Counted down from 3\.$`),
+		regexp.MustCompile(`^[1-3] \.\.\.$`))
 	e.calledTwiceInOneReply(`{"from":2,"everyMs":60}`, "Counted down from 2.")
 	e.refused(`{"from":0}`, "from: must be >= 1")
 	e.cancelled(`{"from":1000,"everyMs":1000}`)
@@ -37,7 +39,8 @@ func TestNode(t *testing.T) {
 }
 
 func TestShell(t *testing.T) {
-	needs(t, "install bash 5 and jq, and the nats command: go install -C docs/examples/shell github.com/nats-io/natscli/nats",
+	needs(t, "install bash 5 and jq, and the nats command: go install -C docs/examples/shell "+
+		"github.com/nats-io/natscli/nats",
 		program("bash"), program("jq"), program("nats"))
 	w := newWorld(t)
 	e := w.serve("count", example(t, "shell", "count.sh"))

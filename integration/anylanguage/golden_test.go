@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -31,10 +32,10 @@ type golden struct {
 // goldenCall is the call that golden results answer.
 const goldenCall = "c9"
 
-// A runner of this version is served by workers of every version: it offers what they announce, sends calls that have all that
-// they read, and takes their answers.
+// A runner of this version is served by workers of every version: it offers what they announce, sends calls that have
+// all that they read, and takes their answers.
 func TestIsServedByOlderWorkers(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "testdata", "golden", "*", "wire.ndjson"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "codec", "testdata", "golden", "*", "wire.ndjson"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden messages: %v", err)
 	}
@@ -61,15 +62,19 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 	decodeJSON(t, announcement.Payload, &definition)
 	decodeJSON(t, result.Payload, &answer)
 	model, err := scripted.NewScripts(scripted.Options{}, scripted.Script{Responses: []scripted.Response{
-		scripted.Calls("", schemas.ToolCall{ID: answer.ToolCallID, Name: definition.Name, Arguments: json.RawMessage(`{"path":"a"}`)}),
+		scripted.Calls("", schemas.ToolCall{ID: answer.ToolCallID, Name: definition.Name,
+			Arguments: json.RawMessage(`{"path":"a"}`)}),
 		scripted.Text("read"),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := system.StartAlone(t, system.Options{Model: model})
+	s := system.StartAlone(t, system.Options{Model: model, Host: func(h *host.Options) {
+		h.Policy.Scopes = definition.Scopes // a tool with a scope is for whoever is granted it
+	}})
 	js := s.Client.JetStream()
-	entry := &nats.Msg{Subject: "$KV.agent_tools." + definition.Name + "." + definition.Worker, Data: []byte(announcement.Payload)}
+	entry := &nats.Msg{Subject: "$KV.agent_tools." + definition.Name + "." + definition.Worker,
+		Data: []byte(announcement.Payload)}
 	if _, err := js.PublishMsg(t.Context(), entry, jetstream.WithMsgTTL(system.Deadline)); err != nil {
 		t.Fatal(err)
 	}
@@ -84,12 +89,14 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 	call := takeOldCall(t, s, session, definition.Name, request)
 	payload := strings.ReplaceAll(result.Payload, `"`+goldenCall+`"`, `"`+call+`"`)
 	payload = strings.ReplaceAll(payload, `"result/`+goldenCall+`"`, `"result/`+call+`"`)
-	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: result.Subject, Header: result.Header, Data: []byte(payload)}); err != nil {
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: result.Subject, Header: result.Header,
+		Data: []byte(payload)}); err != nil {
 		t.Fatal(err)
 	}
 	log := s.Until(t, session, "the end of the run", system.Ends(1))
 	ends := system.DataOf[*schemas.ToolExecutionEnd](log)
-	if len(ends) != 1 || string(ends[0].Call) != call || ends[0].IsError != answer.IsError || ends[0].Worker != answer.Worker {
+	if len(ends) != 1 || string(ends[0].Call) != call || ends[0].IsError != answer.IsError ||
+		ends[0].Worker != answer.Worker {
 		t.Fatalf("result %s", describe(ends))
 	}
 	if d := cmp.Diff(answer.Result.Content, ends[0].Result.Content); d != "" {
@@ -100,8 +107,8 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 	}
 }
 
-// takeOldCall takes the call out of its queue as an older worker does: its consumer has the settings of then, and it reads
-// the members that a request had then.
+// takeOldCall takes the call out of its queue as an older worker does: its consumer has the settings of then, and it
+// reads the members that a request had then.
 func takeOldCall(t *testing.T, s *system.System, session, tool string, request golden) (call string) {
 	t.Helper()
 	queue, err := s.Client.JetStream().CreateConsumer(t.Context(), schemas.StreamTools, jetstream.ConsumerConfig{

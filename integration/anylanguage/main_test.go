@@ -16,16 +16,19 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
 func TestMain(m *testing.M) {
+	if err := process.AdoptOrphans(); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing), goleak.Cleanup(func(code int) {
 		if dir, err := programs(); err == nil {
 			os.RemoveAll(dir)
 		}
-		os.Exit(code)
+		os.Exit(process.NothingLeft(code))
 	}))
 }
 
@@ -37,14 +40,15 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	if err := process.Build(dir, "runner"); err != nil {
 		return dir, err
 	}
-	if out, err := exec.Command("go", "build", "-o", dir, "github.com/loopbus/loopbus/docs/examples/dice").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir,
+		"github.com/loopbus/loopbus/docs/examples/dice").CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("build the example: %w\n%s", err, out)
 	}
 	return dir, nil
 })
 
-// needs skips the test where something of another language is not there, with a text that says how to get it. In CI that is a
-// failure.
+// needs skips the test where something of another language is not there, with a text that says how to get it. In CI
+// that is a failure.
 func needs(t *testing.T, how string, missing ...error) {
 	t.Helper()
 	err := errors.Join(missing...)

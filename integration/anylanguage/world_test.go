@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -33,7 +34,7 @@ func newWorld(t *testing.T) *world {
 	}
 	url := system.StartServer(t, false).ClientURL()
 	w := &world{t: t, url: url, conn: system.Connect(t, url, "test")}
-	if err := bus.Setup(t.Context(), w.conn, bus.StreamOptions{Partitions: 8}); err != nil {
+	if err := streams.Setup(t.Context(), w.conn, streams.Options{Partitions: 8}); err != nil {
 		t.Fatal(err)
 	}
 	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
@@ -50,7 +51,8 @@ func (w *world) start(name, path string, args ...string) *process.Process {
 	log := filepath.Join(dir, "output")
 	p, err := process.Start(process.Command{
 		Name: name, Path: path, Args: args, Dir: dir, Log: log,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "NATS_URL=" + w.url, "GORACE=atexit_sleep_ms=0"},
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "NATS_URL=" + w.url,
+			"GORACE=atexit_sleep_ms=0"},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -75,7 +77,8 @@ func (w *world) session() string {
 
 func (w *world) send(session string, kind schemas.CommandKind, payload string) {
 	w.t.Helper()
-	if _, err := w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Command(session, kind), []byte(payload)); err != nil {
+	if _, err := w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Command(session, kind),
+		[]byte(payload)); err != nil {
 		w.t.Fatal(err)
 	}
 }

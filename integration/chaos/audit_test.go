@@ -28,13 +28,11 @@ import (
 // missed after 30 s, and what failed often is tried again after up to 30 s.
 const restBound = 4 * time.Minute
 
-// orderWait is how long runners have a command wait for an earlier one: their AckWait of 6 s and one more.
-const orderWait = 7 * time.Second
-
 // lookTimeout is of one look at all streams.
 const lookTimeout = 10 * time.Second
 
-// awaitRest waits until no command and no call is left, and the replicas agree. It returns what is left after restBound.
+// awaitRest waits until no command and no call is left, and the replicas agree. It returns what is left after
+// restBound.
 func (w *world) awaitRest(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(ctx, restBound)
 	defer cancel()
@@ -99,7 +97,8 @@ func (w *world) readLogs(ctx context.Context) (map[string][]schemas.Event, []his
 		report, err := w.store.Verify(ctx, info.Session, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold})
 		w.must(err)
 		if !report.OK() {
-			bad = append(bad, history.Violation{Class: history.Shape, Session: info.Session, Seq: report.Bad.Seq, What: "verify: " + report.Bad.Error()})
+			bad = append(bad, history.Violation{Class: history.Shape, Session: info.Session, Seq: report.Bad.Seq,
+				What: "verify: " + report.Bad.Error()})
 		}
 		for e, err := range w.store.Read(ctx, info.Session, 1) {
 			if err != nil {
@@ -158,18 +157,16 @@ func counted(session string, start *schemas.ToolExecutionStart, key schemas.Call
 }
 
 // audit checks everything.
-func (w *world) audit(ctx context.Context) (history.History, history.Report) {
+func (w *world) audit(ctx context.Context) (history.History, []history.Violation) {
 	w.t.Helper()
 	logs, bad := w.readLogs(ctx)
-	h := history.History{Logs: logs, Executions: w.executions(), Counted: counted, OrderWait: orderWait}
+	h := history.History{Logs: logs, Executions: w.executions(), Counted: counted}
 	for _, c := range w.clients {
 		h.Commands = append(h.Commands, c.seen()...)
 	}
 	bad = append(bad, w.deadLetters(ctx)...)
 	bad = append(bad, w.crashes()...)
-	report := history.Check(h)
-	report.Violations = append(bad, report.Violations...)
-	return h, report
+	return h, append(bad, history.Check(h)...)
 }
 
 // deadLetters wants nothing to have been given up.
@@ -212,7 +209,8 @@ func (w *world) keep(session string, log []schemas.Event) {
 	w.must(err)
 	defer f.Close()
 	for _, e := range log {
-		line, err := json.Marshal(map[string]any{"seq": e.Seq, "type": e.Type(), "time": e.Time, "source": e.Source, "run": e.RunID,
+		line, err := json.Marshal(map[string]any{"seq": e.Seq, "type": e.Type(), "time": e.Time, "source": e.Source,
+			"run":  e.RunID,
 			"turn": e.TurnID, "cause": e.CausationID, "data": e.Data})
 		w.must(err)
 		fmt.Fprintln(f, string(line))

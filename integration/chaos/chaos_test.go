@@ -32,13 +32,15 @@ const (
 
 // slowScript has the default model say something for some seconds.
 const slowScript = `{"chunkSize": 8, "chunkDelayMs": 80, "scripts": [{"loop": true, "responses": [
-	{"text": "Nothing much is said here, but it takes its time, so that much can happen meanwhile, and some of it will."}]}]}`
+	{"text": "Nothing much is said here, but it takes its time, so that much can happen meanwhile, ` +
+	`and some of it will."}]}]}`
 
 // planOf says how often processes fail. In the short round toolworkers are left alone: a call of one that is lost is
 // missed after 30 s.
 func planOf(length time.Duration) program.Plan {
 	gap := map[program.Role]time.Duration{
-		program.Server: 6 * time.Second, program.Runner: 6 * time.Second, program.Counter: 8 * time.Second, program.Client: 12 * time.Second,
+		program.Server: 6 * time.Second, program.Runner: 6 * time.Second, program.Counter: 8 * time.Second,
+		program.Client: 12 * time.Second,
 	}
 	if length > shortRound {
 		gap[program.Worker] = 20 * time.Second
@@ -102,9 +104,9 @@ func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 	for _, l := range left {
 		t.Errorf("seed %d: not at rest: %s", seed, l)
 	}
-	h, report := w.audit(ctx)
-	tally.add(injected, h, report, time.Since(healed))
-	w.report(seed, h, report.Violations)
+	h, violations := w.audit(ctx)
+	tally.add(injected, h, violations, time.Since(healed))
+	w.report(seed, h, violations)
 }
 
 // takePulse watches how long this process gets no time. A machine that stops for seconds breaks every timeout there is.

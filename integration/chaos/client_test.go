@@ -113,7 +113,8 @@ func (c *client) command(session string, step program.Step) *history.Command {
 	defer c.mu.Unlock()
 	cmd := c.byID[step.ID]
 	if cmd == nil {
-		cmd = &history.Command{Session: session, ID: step.ID, Kind: step.Data.CommandKind(), Text: textOf(step.Data), Sent: time.Now()}
+		cmd = &history.Command{Session: session, ID: step.ID, Kind: step.Data.CommandKind(), Text: textOf(step.Data),
+			Sent: time.Now()}
 		c.commands = append(c.commands, cmd)
 		c.byID[step.ID] = cmd
 	}

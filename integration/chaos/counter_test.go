@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,9 +31,8 @@ const (
 )
 
 const (
-	counterAckWait = 4 * time.Second // after which a call of a lost counter is given to another one
-	counterStop    = 5 * time.Second
-	counterSlots   = 8
+	counterStop  = 5 * time.Second
+	counterSlots = 8
 )
 
 // serveCounting serves tools that count their executions until ctx ends.
@@ -47,7 +47,7 @@ func serveCounting(ctx context.Context, c counterConfig) error {
 	defer conn.Close()
 	w, err := worker.New(worker.Options{
 		ID: c.ID, NC: conn.NATS(), JS: conn.JetStream(), Subjects: conn.Subjects(),
-		Concurrency: counterSlots, AckWait: counterAckWait, StopTimeout: counterStop, Logger: log,
+		Concurrency: counterSlots, StopTimeout: counterStop, Logger: log,
 		Tools: []tools.Tool{
 			countingTool(toolIdempotent, schemas.EffectIdempotent, c.Count, "content"),
 			countingTool(toolReadOnly, schemas.EffectReadOnly, c.Count, "pattern"),
@@ -63,16 +63,16 @@ func serveCounting(ctx context.Context, c counterConfig) error {
 func countingTool(name string, effect schemas.Effect, file, argument string) tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect},
-		Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			args, err := tools.DecodeArguments[map[string]string](call)
-			if err != nil {
+		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
+			var args map[string]string
+			if err := json.Unmarshal(call.Arguments, &args); err != nil {
 				return schemas.ToolResult{}, err
 			}
 			ms, err := strconv.Atoi(args[argument])
 			if err != nil {
 				return schemas.ToolResult{}, err
 			}
-			if err := countOne(file, call.IdempotencyKey); err != nil {
+			if err := countOne(file, call.Session+"/"+string(call.Key)); err != nil {
 				return schemas.ToolResult{}, err
 			}
 			pause := time.NewTimer(time.Duration(ms) * time.Millisecond)

@@ -31,7 +31,8 @@ const (
 	awakeSessions = 30
 	// handoverBound is far more than the ten seconds that are promised: the figures are for reading, on a quiet machine.
 	handoverBound = time.Minute
-	// settled is how long no session changes its runner before the next one is taken away: sharing anew is not what is measured.
+	// settled is how long no session changes its runner before the next one is taken away: sharing anew is not what is
+	// measured.
 	settled = 3 * time.Second
 	// roundsPerWorld keeps a session from being handed over so often that its command is given up.
 	roundsPerWorld = 5
@@ -50,11 +51,12 @@ var leavings = []leaving{
 		<-s.current(true).Done()
 		return s.up()
 	}},
-	{"SIGSTOP", func(s *slot) error { return s.current(false).Freeze() }, func(s *slot) error { return s.current(false).Thaw() }},
+	{"SIGSTOP", func(s *slot) error { return s.current(false).Freeze() },
+		func(s *slot) error { return s.current(false).Thaw() }},
 }
 
-// TestHandover takes away the runner that drives the most sessions, again and again, and measures how long each of them waits
-// for its next event.
+// TestHandover takes away the runner that drives the most sessions, again and again, and measures how long each of them
+// waits for its next event.
 func TestHandover(t *testing.T) {
 	parallel(t)
 	waits := map[string][]time.Duration{}
@@ -70,7 +72,8 @@ func handOver(t *testing.T, rounds int, waits map[string][]time.Duration) {
 	o := w.watchOwners()
 	for i := range awakeSessions {
 		session := sessionName(i)
-		w.must(w.clients[0].send(testContext(t), session, program.Step{ID: "p", Data: &schemas.Prompt{Input: schemas.Input{Text: "go"}}}))
+		w.must(w.clients[0].send(testContext(t), session,
+			program.Step{ID: "p", Data: &schemas.Prompt{Input: schemas.Input{Text: "go"}}}))
 	}
 	eventually(t, deadline, "all sessions are awake", func() bool { return o.streaming() == awakeSessions })
 	for range rounds {
@@ -127,7 +130,7 @@ type owners struct {
 // seen is an event as it arrived.
 type seen struct {
 	runner string
-	kind   string
+	kind   schemas.EventType
 	at     time.Time // of the first event by this runner
 }
 
@@ -141,10 +144,17 @@ func (w *world) watchOwners() *owners {
 }
 
 func (o *owners) take(m *nats.Msg) {
-	e := seen{kind: m.Header.Get(schemas.HeaderType), at: time.Now()}
-	e.runner = m.Header.Get(schemas.HeaderSource)
-	e.runner = e.runner[strings.LastIndex(e.runner, "/")+1:]
-	session := m.Header.Get(schemas.HeaderSubject)
+	session, _, err := schemas.Subjects{}.ParseLive(m.Subject)
+	if err != nil {
+		return
+	}
+	events, err := schemas.SplitLog(session, m.Header, m.Data)
+	if err != nil {
+		return // not a runner's
+	}
+	last := events[len(events)-1]
+	e := seen{kind: schemas.EventType(last.Name), at: time.Now(),
+		runner: last.Source[strings.LastIndex(last.Source, "/")+1:]}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if before := o.newest[session]; before.runner == e.runner {
@@ -158,7 +168,7 @@ func (o *owners) streaming() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, e := range o.newest {
-		if e.kind == schemas.CloudEventType(string(schemas.EventMessageStart)) {
+		if e.kind == schemas.EventMessageStart {
 			n++
 		}
 	}
@@ -206,7 +216,8 @@ func printHandover(w io.Writer, waits map[string][]time.Duration) {
 	fmt.Fprintf(w, "\n| the runner gets | times | sessions | median | p99 | longest |\n|---|---|---|---|---|---|\n")
 	for _, l := range leavings {
 		all := slices.Sorted(slices.Values(waits[l.name]))
-		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s |\n", l.name, *chaosKills, len(all), quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1))
+		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s |\n", l.name, *chaosKills, len(all), quantile(all, 0.5),
+			quantile(all, 0.99), quantile(all, 1))
 	}
 }
 

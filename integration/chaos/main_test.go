@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
 var (
@@ -51,13 +53,16 @@ func test(m *testing.M) {
 	if err == nil {
 		err = os.Setenv(binVariable, dir)
 	}
+	if err == nil {
+		err = process.AdoptOrphans()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
-		os.Exit(code)
+		os.Exit(process.NothingLeft(code))
 	}))
 }
 

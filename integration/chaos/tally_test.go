@@ -14,18 +14,17 @@ import (
 
 // tally adds up what rounds did and found.
 type tally struct {
-	rounds, sent, acked, copies, events, calls, executions int
-	faults                                                 map[program.Role]map[program.Kind]int
-	resumed, passed                                        int
-	found                                                  map[history.Class]int
-	slowest                                                time.Duration // from healing to rest
+	rounds, sent, acked, copies, events, calls, executions, resumed int
+	faults                                                          map[program.Role]map[program.Kind]int
+	found                                                           map[history.Class]int
+	slowest                                                         time.Duration // from healing to rest
 }
 
 func newTally() *tally {
 	return &tally{faults: map[program.Role]map[program.Kind]int{}, found: map[history.Class]int{}}
 }
 
-func (y *tally) add(faults []program.Fault, h history.History, report history.Report, rest time.Duration) {
+func (y *tally) add(faults []program.Fault, h history.History, violations []history.Violation, rest time.Duration) {
 	y.rounds++
 	for _, f := range faults {
 		if y.faults[f.Target.Role] == nil {
@@ -54,10 +53,9 @@ func (y *tally) add(faults []program.Fault, h history.History, report history.Re
 	for _, n := range h.Executions {
 		y.executions += n
 	}
-	for _, v := range report.Violations {
+	for _, v := range violations {
 		y.found[v.Class]++
 	}
-	y.passed += report.Passed
 	y.slowest = max(y.slowest, rest)
 }
 
@@ -87,7 +85,6 @@ func (y *tally) print(w io.Writer, took time.Duration) {
 		{"commands sent", y.sent}, {"copies of them, repetitions included", y.copies}, {"acknowledged", y.acked},
 		{"acknowledged and lost", y.found[history.Lost]}, {"commands or calls doubled", y.found[history.Doubled]},
 		{"in the log and sent by nobody", y.found[history.Foreign]}, {"out of order", y.found[history.Order]},
-		{"passed an earlier one of a lost runner, after waiting for it", y.passed},
 		{"tool calls", y.calls}, {"executions counted", y.executions},
 		{"calls without their one true result", y.found[history.Result]},
 		{"events", y.events}, {"runs resumed elsewhere", y.resumed},

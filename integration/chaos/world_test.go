@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/chaos/internal/program"
 	"github.com/loopbus/loopbus/integration/chaos/internal/proxy"
@@ -193,7 +195,7 @@ func (w *world) connect() {
 	eventually(w.t, deadline, "the streams are made", func() bool {
 		once, cancel := context.WithTimeout(ctx, setupTimeout)
 		defer cancel()
-		err = bus.Setup(once, w.conn, bus.StreamOptions{Partitions: partitions, Replicas: replicas(w.ports)})
+		err = streams.Setup(once, w.conn, streams.Options{Partitions: partitions, Replicas: replicas(w.ports)})
 		return err == nil
 	})
 	w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{})
@@ -206,7 +208,7 @@ func (w *world) awaitReady(n size) {
 	ctx, cancel := context.WithTimeout(testContext(w.t), deadline)
 	defer cancel()
 	eventually(w.t, deadline, "the runners are live", func() bool { return len(w.members(ctx)) == n[program.Runner] })
-	toolbox := bus.NewToolbox(w.conn, nil)
+	toolbox := registry.NewToolbox(w.conn, nil)
 	defer toolbox.Close()
 	var tools []string
 	if n[program.Worker] > 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -19,7 +19,7 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Severable: true})
 	setup := system.Connect(t, c.URL(), "setup")
-	if err := bus.Setup(t.Context(), setup, replicated); err != nil {
+	if err := streams.Setup(t.Context(), setup, replicated); err != nil {
 		t.Fatal(err)
 	}
 	leader := c.LeaderOf(setup, schemas.StreamEvents)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -18,8 +18,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BenchmarkReplicas measures what replicas and the sync policy cost, on the same three servers: one append that is waited
-// for, and tool turns of one session and of 32 at once.
+// BenchmarkReplicas measures what replicas and the sync policy cost, on the same three servers: one append that is
+// waited for, and tool turns of one session and of 32 at once.
 func BenchmarkReplicas(b *testing.B) {
 	for _, syncAlways := range []bool{false, true} {
 		for _, replicas := range []int{1, 3} {
@@ -36,10 +36,11 @@ func benchmarkReplicas(b *testing.B, syncAlways bool, replicas int) {
 	c := cluster.Start(b, cluster.Options{SyncAlways: syncAlways})
 	var responses []scripted.Response
 	for range benchTurns {
-		responses = append(responses, scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"x"}`)}))
+		responses = append(responses, scripted.Calls("",
+			schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"x"}`)}))
 	}
 	model := scripted.New(append(responses, scripted.Text("done"))...)
-	s := system.Start(b, c.URL(), system.Options{Model: model, Streams: bus.StreamOptions{Replicas: replicas}})
+	s := system.Start(b, c.URL(), system.Options{Model: model, Streams: streams.Options{Replicas: replicas}})
 	s.Run(b, "warm")
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(appends(b, s.Store).Seconds()*1e6, "µs/append")

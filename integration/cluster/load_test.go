@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -23,7 +23,7 @@ import (
 )
 
 // replicated is how all streams of these tests are set up.
-var replicated = bus.StreamOptions{Replicas: 3}
+var replicated = streams.Options{Replicas: 3}
 
 // load is sessions at work: each is told one thing after the other, and answers with a tool call and a reply.
 type load struct {
@@ -54,9 +54,11 @@ func startLoad(t *testing.T, c *cluster.Cluster, sessions int) *load {
 // worker is a model that calls a tool before each reply.
 func worker(t *testing.T) driver.Model {
 	t.Helper()
-	model, err := scripted.NewScripts(scripted.Options{ChunkDelay: time.Millisecond}, scripted.Script{Loop: true, Responses: []scripted.Response{
-		scripted.Calls("One moment.", schemas.ToolCall{Name: "count", Arguments: json.RawMessage(`{}`)}), scripted.Text("Done."),
-	}})
+	model, err := scripted.NewScripts(scripted.Options{ChunkDelay: time.Millisecond},
+		scripted.Script{Loop: true, Responses: []scripted.Response{
+			scripted.Calls("One moment.", schemas.ToolCall{Name: "count", Arguments: json.RawMessage(`{}`)}),
+			scripted.Text("Done."),
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +71,8 @@ type counted struct{ runs sync.Map }
 func (c *counted) tool() tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "count"},
-		Execute: func(_ context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			n, _ := c.runs.LoadOrStore(call.IdempotencyKey, new(atomic.Int64))
+		Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+			n, _ := c.runs.LoadOrStore(call.Session+"/"+string(call.Key), new(atomic.Int64))
 			n.(*atomic.Int64).Add(1)
 			return schemas.TextResult("counted"), nil
 		},
@@ -152,8 +154,8 @@ func (l *load) check(t *testing.T, c *cluster.Cluster) {
 	})
 }
 
-// checkLog wants everything acknowledged said once, in order, and every call to have one result that tells of success; or that
-// its outcome is unknown, for a call that was on its way to the worker when the worker's server was killed.
+// checkLog wants everything acknowledged said once, in order, and every call to have one result that tells of success;
+// or that its outcome is unknown, for a call that was on its way to the worker when the worker's server was killed.
 func (l *load) checkLog(t *testing.T, s *speaker, log []schemas.Event) {
 	t.Helper()
 	said := system.Said(log)

@@ -21,6 +21,9 @@ const atOnce = 6
 func TestMain(m *testing.M) {
 	cluster.Main()
 	err := process.TestsAtOnce(atOnce)
+	if err == nil {
+		err = process.AdoptOrphans()
+	}
 	if err != nil {
 		panic(err)
 	}
@@ -32,6 +35,6 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
 		goleak.Cleanup(func(code int) {
 			_ = os.RemoveAll(programs)
-			os.Exit(code)
+			os.Exit(process.NothingLeft(code))
 		}))
 }

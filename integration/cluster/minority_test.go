@@ -26,13 +26,13 @@ const (
 	saysGoesOn  = "renewed the runner's entry again"
 )
 
-// One server of three stores nothing and says so: to the sender, in the runner's log, and in its readiness. When another
-// is back everything goes on, without the third.
+// One server of three stores nothing and says so: to the sender, in the runner's log, and in its readiness. When
+// another is back everything goes on, without the third.
 func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	r := startRunner(t, c.URL(), "r1")
-	start := r.lines("runner starts")[0]
+	start := r.lines("runner settings")[0]
 	if durability, _ := start["durability"].(string); !strings.Contains(durability, "3 replicas") {
 		t.Errorf("it starts with %v", start)
 	}
@@ -134,7 +134,8 @@ func (c client) send(session, text string) {
 func (c client) cannotSend(session string) {
 	c.t.Helper()
 	for range 3 {
-		if err := c.publish(session, "lost"); !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, context.DeadlineExceeded) {
+		if err := c.publish(session, "lost"); !errors.Is(err, jetstream.ErrNoStreamResponse) &&
+			!errors.Is(err, context.DeadlineExceeded) {
 			c.t.Errorf("the sender is told %v", err)
 		}
 	}

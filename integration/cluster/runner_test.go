@@ -36,7 +36,8 @@ func startRunner(t *testing.T, url, id string) *runner {
 	r := &runner{t: t, log: filepath.Join(t.TempDir(), "log")}
 	p, err := process.Start(process.Command{
 		Name: "runner " + id, Path: filepath.Join(programs, "runner"), Log: r.log, Dir: t.TempDir(), Env: os.Environ(),
-		Args: []string{"--nats", url, "--replicas", "3", "--id", id, "--http", "127.0.0.1:0", "--log-json"},
+		Args: []string{"--nats", url, "--replicas", "3", "--id", id, "--http", "127.0.0.1:0", "--log-json",
+			"--log-level", "debug"},
 	})
 	if err != nil {
 		t.Fatal(err)

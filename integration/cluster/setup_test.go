@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -31,7 +32,7 @@ func TestReplicasOfExistingStreams(t *testing.T) {
 	for range 3 {
 		conn := system.Connect(t, c.URL(), "setup")
 		all.Go(func() {
-			if err := bus.Setup(t.Context(), conn, replicated); err != nil {
+			if err := streams.Setup(t.Context(), conn, replicated); err != nil {
 				t.Error(err)
 			}
 		})
@@ -43,23 +44,29 @@ func TestReplicasOfExistingStreams(t *testing.T) {
 	one.Verify(t, "s1")
 	wantOnDisk(t, one.Client)
 
-	if err := bus.Setup(t.Context(), one.Client, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(t.Context(), one.Client, streams.Options{}); err != nil {
 		t.Errorf("asked for no number: %v", err)
 	}
-	var incompatible *bus.IncompatibleError
-	err := bus.Setup(t.Context(), one.Client, bus.StreamOptions{Replicas: 1})
-	if !errors.As(err, &incompatible) || incompatible.Setting != "replicas" || !strings.Contains(err.Error(), "nats stream edit") {
+	var incompatible *streams.IncompatibleError
+	err := streams.Setup(t.Context(), one.Client, streams.Options{Replicas: 1})
+	if !errors.As(err, &incompatible) || incompatible.Setting != "replicas" ||
+		!strings.Contains(err.Error(), "nats stream edit") {
 		t.Errorf("asked for fewer: %v", err)
 	}
 	wantReplicas(t, one.Client, 3)
-	if err := bus.Setup(t.Context(), one.Client, bus.StreamOptions{Replicas: 5}); err == nil || !strings.Contains(err.Error(), "5 replicas need as many servers") {
+	if err := streams.Setup(t.Context(), one.Client, streams.Options{Replicas: 5}); err == nil ||
+		!strings.Contains(err.Error(), "5 replicas need as many servers") {
 		t.Errorf("asked for more than there are servers: %v", err)
 	}
-	d, err := bus.DurabilityOf(t.Context(), one.Client, nil)
-	if err != nil || d.PageCache || !strings.Contains(d.Text, "3 replicas") || !strings.Contains(d.Text, "cannot be seen") {
+	d, err := streams.DurabilityOf(t.Context(), one.Client)
+	if err != nil || d.PageCache || !strings.Contains(d.Text, "3 replicas") ||
+		!strings.Contains(d.Text, "cannot be seen") {
 		t.Errorf("durability %+v, %v", d, err)
 	}
 }
+
+// streamsWanted is how many streams there are, with those of the buckets.
+const streamsWanted = 14
 
 // wantReplicas looks at all streams and buckets, and waits for the consumers of the inbox.
 func wantReplicas(t *testing.T, conn *bus.Conn, want int) {
@@ -76,12 +83,12 @@ func wantReplicas(t *testing.T, conn *bus.Conn, want int) {
 		}
 		slices.Sort(names)
 		names = slices.Compact(names)
-		return streams.Err() == nil && len(names) >= 12
+		return streams.Err() == nil && len(names) >= streamsWanted
 	})
-	if len(names) != 12 || !slices.Contains(names, schemas.StreamEvents) {
+	if len(names) != streamsWanted || !slices.Contains(names, schemas.StreamEvents) {
 		t.Errorf("streams %q", names)
 	}
-	system.Eventually(t, "the consumers have as many", func() bool {
+	system.Eventually(t, "the consumer of the runner has as many", func() bool {
 		stream, err := conn.JetStream().Stream(t.Context(), schemas.StreamCommands)
 		if err != nil {
 			return false
@@ -93,11 +100,12 @@ func wantReplicas(t *testing.T, conn *bus.Conn, want int) {
 				good++
 			}
 		}
-		return consumers.Err() == nil && good == bus.DefaultPartitions
+		return consumers.Err() == nil && good == 1
 	})
 }
 
-// wantOnDisk wants no stream with replicas to be in memory, where it would wait for all servers once most of them were down.
+// wantOnDisk wants no stream with replicas to be in memory, where it would wait for all servers once most of them were
+// down.
 func wantOnDisk(t *testing.T, conn *bus.Conn) {
 	t.Helper()
 	for info := range conn.JetStream().ListStreams(t.Context()).Info() {
@@ -112,7 +120,8 @@ func TestReplicasNeedServers(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Servers: 2})
 	conn := system.Connect(t, c.URL(), "setup")
-	if err := bus.Setup(t.Context(), conn, replicated); err == nil || !strings.Contains(err.Error(), "3 replicas need as many servers") {
+	if err := streams.Setup(t.Context(), conn, replicated); err == nil ||
+		!strings.Contains(err.Error(), "3 replicas need as many servers") {
 		t.Errorf("error %v", err)
 	}
 	for name := range conn.JetStream().StreamNames(t.Context()).Name() {
@@ -127,7 +136,7 @@ func TestOneOfManyWritersPasses(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	const writers, rounds = 8, 25
 	setup := system.Connect(t, c.URL(), "setup")
-	if err := bus.Setup(t.Context(), setup, replicated); err != nil {
+	if err := streams.Setup(t.Context(), setup, replicated); err != nil {
 		t.Fatal(err)
 	}
 	conns := make([]*bus.Conn, writers)
@@ -164,7 +173,8 @@ func TestOneOfManyWritersPasses(t *testing.T) {
 		last = passed[0]
 	}
 	t.Logf("refusals by code: %v", codes)
-	if got := codes[jetstream.JSErrCodeStreamWrongLastSequence] + codes[jetstream.JSErrCodeStreamWrongLastSequenceConstant]; got != (writers-1)*rounds {
+	if got := codes[jetstream.JSErrCodeStreamWrongLastSequence] +
+		codes[jetstream.JSErrCodeStreamWrongLastSequenceConstant]; got != (writers-1)*rounds {
 		t.Errorf("refusals by code: %v", codes)
 	}
 }

@@ -122,7 +122,8 @@ func tryAll(parent *testing.T, o laneOptions, cases []crashCase, judge judge) {
 	running.Wait()
 }
 
-// try runs a case. If the machine stalled meanwhile, what is wrong with its outcome counts only if it is wrong every time.
+// try runs a case. If the machine stalled meanwhile, what is wrong with its outcome counts only if it is wrong every
+// time.
 func (l *lane) try(t *testing.T, c crashCase, judge judge) {
 	for n := 1; ; n++ {
 		watch := watchStall()

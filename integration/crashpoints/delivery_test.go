@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -42,7 +42,7 @@ func deliveryOf(m *wire.Message) (d delivery, ok bool) {
 			return d, false
 		}
 	}
-	command, err := bus.DecodeCommand(session, kind, header, m.Data, "none", time.Time{})
+	command, err := codec.DecodeCommand(session, kind, header, m.Data, "none", time.Time{})
 	return delivery{session: session, seq: seq, command: command}, err == nil
 }
 
@@ -52,8 +52,8 @@ const deliveriesAt, sequenceAt = 4, 5
 // streamSeq reads the sequence in the stream off the reply subject of a delivery.
 func streamSeq(reply string) (uint64, bool) { return ackToken(reply, sequenceAt) }
 
-// ackToken reads a number off the reply subject of a delivery, in either of its two forms: with or without <domain>.<account>
-// before the stream.
+// ackToken reads a number off the reply subject of a delivery, in either of its two forms: with or without
+// <domain>.<account> before the stream.
 func ackToken(reply string, at int) (uint64, bool) {
 	tokens := strings.Split(reply, ".")
 	if len(tokens) < 9 || tokens[0] != "$JS" || tokens[1] != "ACK" {

@@ -13,6 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -26,9 +29,10 @@ type lane struct {
 	target   string    // of gateways
 	conn     *bus.Conn // beside them
 	store    *eventstore.Store
-	toolbox  *bus.Toolbox
+	toolbox  *registry.Toolbox
 
 	runner, worker *process
+	log            bustest.Log    // of the runners in the trial under way
 	graves         sync.WaitGroup // of dead processes
 	started        int            // processes and sessions, for their names
 
@@ -39,15 +43,8 @@ type lane struct {
 
 // laneOptions say how fast what a dead process held is given to another.
 type laneOptions struct {
-	workerAckWait time.Duration // of tool calls; 0 is the default, too long to come into play
+	workerAckWait time.Duration // of tool calls; 0 is too long to come into play
 }
-
-// How long the server waits until what a dead runner had is another's: its messages, its partition. The shortest there is,
-// or nearly.
-const (
-	inboxAckWait = 300 * time.Millisecond
-	pinnedTTL    = 700 * time.Millisecond
-)
 
 func newLane(t testing.TB, o laneOptions) *lane {
 	t.Helper()
@@ -59,13 +56,13 @@ func newLane(t testing.TB, o laneOptions) *lane {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.conn.Close)
-	if err := bus.Setup(l.ctx, l.conn, bus.StreamOptions{Partitions: 1}); err != nil {
+	if err := streams.Setup(l.ctx, l.conn, streams.Options{Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	l.toolbox = bus.NewToolbox(l.conn, nil)
+	l.toolbox = registry.NewToolbox(l.conn, nil)
 	t.Cleanup(l.toolbox.Close)
 	t.Cleanup(l.close)
 	l.startWorker(t, nil)
@@ -73,8 +70,8 @@ func newLane(t testing.TB, o laneOptions) *lane {
 	return l
 }
 
-// startServer starts the lane's server and returns its URL. It wants a password, because clients of another test's server,
-// which was killed, may try to come back to a port that is this one's by now.
+// startServer starts the lane's server and returns its URL. It wants a password, because clients of another test's
+// server, which was killed, may try to come back to a port that is this one's by now.
 func (l *lane) startServer(t testing.TB) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
@@ -145,6 +142,7 @@ func (l *lane) begin(tr *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.trial = tr
+	l.log.Reset()
 	clear(l.deliveries)
 }
 

@@ -10,7 +10,8 @@ import (
 // legal returns what is wrong with a log that has come to its end: what docs/architecture.md promises of every log, and
 // that every takeover in the middle of a run is explained by its run_resumed.
 func legal(log []schemas.Event) (wrongs []string) {
-	r := reader{state: new(loop.State), open: map[schemas.CallKey]bool{}, streams: map[string]bool{}, outcomes: map[string]int{}}
+	r := reader{state: new(loop.State), open: map[schemas.CallKey]bool{}, streams: map[string]bool{},
+		outcomes: map[string]int{}}
 	for _, e := range log {
 		if wrong := r.event(e); wrong != "" {
 			wrongs = append(wrongs, fmt.Sprintf("event %d, %s: %s", e.Seq, e.Type(), wrong))
@@ -144,7 +145,8 @@ func takesIn(data schemas.EventData) bool {
 // explained wants a run_resumed to say what is so.
 func (r *reader) explained(e schemas.Event, d *schemas.RunResumed, closing, where string) string {
 	if d.MessageID != closing || d.From >= e.Seq || d.From < r.began {
-		return fmt.Sprintf("it names message %q, from %d; the reply closed is %q, and the runner writes since %d", d.MessageID, d.From, closing, r.began)
+		return fmt.Sprintf("it names message %q, from %d; the reply closed is %q, and the runner writes since %d",
+			d.MessageID, d.From, closing, r.began)
 	}
 	if d.Reason != where {
 		return fmt.Sprintf("its reason is %q, but the run was interrupted %s", d.Reason, where)
@@ -170,7 +172,7 @@ func interrupted(s *loop.State) string {
 		return fmt.Sprintf("before %s", step.Data.EventType())
 	case loop.RunTools:
 		for _, i := range step.Calls {
-			if s.Run.Turn.Calls[i].Key == "" && !loop.Sequential(s) {
+			if s.Run.Turn.Calls[i].Key == "" && !s.Sequential() {
 				return "before all tool calls were dispatched"
 			}
 		}

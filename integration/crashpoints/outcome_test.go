@@ -12,8 +12,8 @@ import (
 )
 
 // outcome is what a trial comes to, without what may differ when a run is taken over: sequences, and the ids made of
-// them; times; run_resumed and replies that were broken off, which are no part of the transcript; and of an aborted reply
-// how much of it had been said.
+// them; times; run_resumed and replies that were broken off, which are no part of the transcript; and of an aborted
+// reply how much of it had been said.
 type outcome struct {
 	Transcript []string
 	Commands   map[string]string // what became of each, by its id
@@ -58,7 +58,8 @@ func (o *outcome) note(e schemas.Event) {
 	case *schemas.CommandWithdrawn:
 		become(d.CommandID, "withdrawn by "+d.By)
 	case *schemas.AgentEnd:
-		o.Ends = append(o.Ends, fmt.Sprintf("%s after %d turns with %d messages", d.TerminationReason, d.Turns, len(d.Messages)))
+		o.Ends = append(o.Ends, fmt.Sprintf("%s after %d turns with %d messages", d.TerminationReason, d.Turns,
+			len(d.Messages)))
 	}
 }
 
@@ -141,5 +142,23 @@ func (tr *trial) describe(t *testing.T) string {
 			fmt.Fprintf(&b, " from %d %s", d.From, d.Reason)
 		}
 	}
+	tr.describeQueues(&b)
+	fmt.Fprintf(&b, "\nthe runners said:\n%s", &tr.lane.log)
 	return b.String()
+}
+
+// describeQueues adds what is left in the queues, and who has received how much of it.
+func (tr *trial) describeQueues(b *strings.Builder) {
+	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools} {
+		stream, err := tr.conn.JetStream().Stream(tr.lane.ctx, name)
+		if err != nil {
+			fmt.Fprintf(b, "\n%s: %v", name, err)
+			continue
+		}
+		fmt.Fprintf(b, "\n%s: %d messages", name, stream.CachedInfo().State.Msgs)
+		list := stream.ListConsumers(tr.lane.ctx)
+		for c := range list.Info() {
+			fmt.Fprintf(b, "; %s: %d pending, %d unacknowledged, %d pulls", c.Name, c.NumPending, c.NumAckPending, c.NumWaiting)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package crashpoints_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,11 +110,16 @@ func (l *lane) thaw(t *testing.T, tr *trial, late []*process, events uint64) {
 			tr.drained(t)
 			executed = fmt.Sprint(tr.executions()) // it may have, see forgiveFreeze
 		} else {
-			system.Eventually(t, p.id+" has come to an end with what it had in hand", func() bool { return p.calls.Load() == 0 })
+			system.Eventually(t, p.id+" has come to an end with what it had in flight", func() bool {
+				return p.calls.Load() == 0
+			})
 		}
 		p.bury()
 		if !tr.scenario.worker {
 			l.forget(t, p.id) // it has announced itself again
+			system.Eventually(t, "nobody takes "+p.id+" for live", func() bool {
+				return !slices.Contains(l.runner.runners(), p.id)
+			})
 		}
 		if n := uint64(len(tr.log(t))); n != events {
 			t.Errorf("%s went on after another had finished: %d events instead of %d", p.id, n, events)
@@ -134,19 +140,21 @@ func (tr *trial) compare(want, got outcome) []string {
 	return wrongs
 }
 
-// compareCalls allows a crash to cost one call for each reply that was not stored. That may be two: the next call does not
-// wait until the reply before is. A runner that was frozen may make the one call that it was about to make.
+// compareCalls allows a crash to cost one call for each reply that was not stored. That may be two: the next call does
+// not wait until the reply before is. A runner that was frozen may make the one call that it was about to make.
 func (tr *trial) compareCalls(want, got map[place]int) (wrongs []string) {
 	crashes, extra := tr.crashed(), 0
 	for at, n := range got {
 		more := n - want[at]
 		if extra += more; more > crashes {
-			wrongs = append(wrongs, fmt.Sprintf("the model was called %d times at %+v, undisturbed %d times; there were %d crashes",
+			wrongs = append(wrongs, fmt.Sprintf("the model was called %d times at %+v, undisturbed %d times; there were %d "+
+				"crashes",
 				n, at, want[at], crashes))
 		}
 	}
 	if late := tr.askedLate(); extra > 2*crashes || late > 1 {
-		wrongs = append(wrongs, fmt.Sprintf("%d model calls more than undisturbed, %d of them after a freeze; there were %d crashes",
+		wrongs = append(wrongs, fmt.Sprintf("%d model calls more than undisturbed, %d of them after a freeze; there "+
+			"were %d crashes",
 			extra, late, crashes))
 	}
 	return wrongs

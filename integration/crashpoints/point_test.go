@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -16,18 +18,20 @@ const (
 	pointDispatch pointKind = "dispatch"
 	pointAck      pointKind = "ack"
 	pointCancel   pointKind = "cancel"
-	pointTimer    pointKind = "timer"  // set or taken back
+	pointTimer    pointKind = "timer"  // set or withdrawn
 	pointModel    pointKind = "model"  // the call, and everything it says
 	pointTool     pointKind = "tool"   // a worker begins a call
 	pointResult   pointKind = "result" // it answers
 	pointSettle   pointKind = "settle" // it acknowledges
 )
 
-// point is the nth of its kind that a process passes, from 1.
+// point is the nth of its kind that a process passes, from 1. Commits are counted by their events, and a point is at
+// the one that has the nth event: which events share a commit is another matter every time.
 type point struct {
-	kind  pointKind
-	n     int
-	label string // for people
+	kind   pointKind
+	n      int
+	label  string // for people
+	events int    // of a commit
 }
 
 func (p point) String() string {
@@ -71,8 +75,8 @@ func (f fault) verdict() wire.Verdict {
 	return wire.Pass
 }
 
-// faultsAt are the faults worth trying at a point. What needs no message can only be stopped; an acknowledgement that is
-// lost with the connection is the same as one that was never sent.
+// faultsAt are the faults worth trying at a point. What needs no message can only be stopped; an acknowledgement that
+// is lost with the connection is the same as one that was never sent.
 func faultsAt(p point) (faults []fault) {
 	modes := []mode{killBefore, killAfter}
 	switch p.kind {
@@ -105,7 +109,8 @@ func pointOf(m *wire.Message, session string, delivered func(reply string) (deli
 		return point{kind: pointAck, label: string(d.command.Data.CommandKind())}, true
 	}
 	if s, err := subjects.ParseEvent(m.Subject); err == nil {
-		return point{kind: pointAppend, label: eventType(m)}, s == session
+		types := eventTypes(s, m)
+		return point{kind: pointAppend, label: strings.Join(types, "+"), events: len(types)}, s == session
 	}
 	if queue, s, _, err := subjects.ParseTool(m.Subject); err == nil {
 		return point{kind: pointDispatch, label: queue.Tool}, s == session
@@ -126,15 +131,18 @@ func pointOf(m *wire.Message, session string, delivered func(reply string) (deli
 	return point{}, false
 }
 
-// eventType reads the type of an event off its header block.
-func eventType(m *wire.Message) string {
-	for line := range strings.SplitSeq(string(m.Header), "\r\n") {
-		if value, ok := strings.CutPrefix(line, schemas.HeaderType+": "); ok {
-			name, err := schemas.ParseCloudEventType(value)
-			if err == nil {
-				return name
-			}
-		}
+// eventTypes names the types of a commit's events.
+func eventTypes(session string, m *wire.Message) (types []string) {
+	header, err := nats.DecodeHeadersMsg(m.Header)
+	if err != nil {
+		return []string{"unknown"}
 	}
-	return "unknown"
+	events, err := schemas.SplitLog(session, header, m.Data)
+	if err != nil {
+		return []string{"unknown"}
+	}
+	for _, e := range events {
+		types = append(types, e.Name)
+	}
+	return types
 }

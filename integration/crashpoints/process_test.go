@@ -16,6 +16,7 @@ type process struct {
 	tap     *tap
 	conn    *bus.Conn
 	cancel  context.CancelFunc
+	runners func() []string // that a runner takes for live
 	ended   chan struct{}
 	err     error        // why it ended, to be read after that
 	calls   atomic.Int64 // deliveries that its handler has and has not come to an end with

@@ -6,20 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// abortGrace is how long tools get to stop before the log answers for them: for calls that were never handed over.
+// abortGrace is how long tools get to stop before the log answers for them: for calls that were never dispatched.
 const abortGrace = 500 * time.Millisecond
 
 // callsInQueue lets scenarios with two calls of one tool go beyond the window.
 const callsInQueue = 1
 
-// retryDelay is short enough for a session to stay awake at the first retry, and twice that long enough for it to rest and
-// be woken by a timer at the second.
+// retryDelay is short enough for a session to stay awake at the first retry, and twice that long enough for it to rest
+// and be woken by a timer at the second.
 const retryDelay = 600 * time.Millisecond
 
 // textRetryable is the error of replies that are asked for again.
@@ -29,33 +31,36 @@ const textRetryable = "529 overloaded"
 func (l *lane) startRunner(t testing.TB, tr *trial) {
 	t.Helper()
 	p := startProcess(t, l, l.name("runner"), tr)
-	store, err := eventstore.New(p.conn.Events(), eventstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := driver.NewHost(driver.HostOptions{
-		Open:  func(ctx context.Context, session string) (driver.SessionLog, error) { return store.Open(ctx, session) },
-		Model: model{l, p}, Tools: bus.NewDispatcher(p.conn), Toolbox: l.toolbox,
-		Live: bus.NewUpdates(p.conn, bus.UpdateOptions{}), Timers: bus.NewTimers(p.conn), Source: source(p.id),
-		Defaults: schemas.RunConfig{
-			Model:  schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
-			Limits: schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
-			Retry:  schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+	runner, err := wiring.New(l.ctx, p.conn, wiring.Options{
+		ID: p.id, Streams: streams.Options{Partitions: 1},
+		Inbox: inbox.Options{Takeover: inbox.MinTakeover, MaxDeliver: 1000, StopTimeout: 10 * time.Millisecond},
+		Host: host.Options{
+			Deps: driver.Deps{
+				Model: model{l, p}, AbortGrace: abortGrace, CallWindow: callsInQueue,
+				Retryable: func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textRetryable },
+			},
+			Defaults: schemas.RunConfig{
+				Model:  schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
+				Limits: schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
+				Retry:  schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+			},
+			SnapshotEvery: 8,
 		},
-		Retryable:  func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textRetryable },
-		AbortGrace: abortGrace, SnapshotEvery: 8, CallsInQueue: callsInQueue,
-	})
-	inbox, err := bus.NewInbox(p.conn, bus.InboxOptions{
-		RunnerID: p.id, AckWait: inboxAckWait, PinnedTTL: pinnedTTL, MaxDeliver: 1000,
-		StopTimeout: 10 * time.Millisecond,
+		Change:  func(o *host.Options) { o.Toolbox = l.toolbox },
+		Logger:  l.log.Logger(),
+		Handler: func(h inbox.Handler) inbox.Handler { return counted{h, p} },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.run(func(ctx context.Context) error { return inbox.Run(ctx, counted{host, p}) })
+	p.run(func(ctx context.Context) error {
+		defer runner.Close()
+		return runner.Run(ctx)
+	})
+	p.runners = runner.Inbox.Runners
 	l.runner = p
 	select {
-	case <-inbox.Ready():
+	case <-runner.Ready():
 	case <-p.ended:
 		t.Fatalf("%s ended before it was ready: %v", p.id, p.err)
 	case <-time.After(deadline):
@@ -63,18 +68,21 @@ func (l *lane) startRunner(t testing.TB, tr *trial) {
 	}
 }
 
-func source(id string) string { return "/loopbus/runner/" + id }
-
 // counted tells when a runner has come to an end with all that was delivered to it.
 type counted struct {
-	*driver.Host
+	inbox.Handler
 	p *process
+}
+
+// Owns is that of the handler within: that of a runner has it.
+func (c counted) Owns(ctx context.Context, session string) bool {
+	return c.Handler.(inbox.Owner).Owns(ctx, session)
 }
 
 func (c counted) Deliver(ctx context.Context, cmd schemas.Command, entered func()) error {
 	c.p.calls.Add(1)
 	defer c.p.calls.Add(-1)
-	return c.Host.Deliver(ctx, cmd, entered)
+	return c.Handler.Deliver(ctx, cmd, entered)
 }
 
 // model is a runner's way to the model of the trial under way.
@@ -83,9 +91,9 @@ type model struct {
 	p    *process
 }
 
-// Stream plays the scenario's reply. Every event of it is a point. The last comes no sooner than the reply's message_start
-// is stored, as with any model that takes its time: no call waits for the log, so runs with one that took none could be
-// ahead of their log by several calls when their runner dies.
+// Stream plays the scenario's reply. Every event of it is a point. The last comes no sooner than the reply's
+// message_start is stored, as with any model that takes its time: no call waits for the log, so runs with one that took
+// none could be ahead of their log by several calls when their runner dies.
 func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		tr := m.lane.current(req.SessionID)

@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// scenario is a conversation: what the model says, and what its user does. What the user does next depends on what can be
-// seen of the session, never on who drives it.
+// scenario is a conversation: what the model says, and what its user does. What the user does next depends on what can
+// be seen of the session, never on who drives it.
 type scenario struct {
 	name      string
 	replies   []scripted.Response
@@ -91,7 +91,8 @@ var scenarios = []*scenario{
 		},
 	},
 	{
-		name: "steering during tools", replies: []scripted.Response{calls("A", toolHold), calls("B", toolPay), scripted.Text("done")},
+		name: "steering during tools", replies: []scripted.Response{calls("A", toolHold), calls("B", toolPay),
+			scripted.Text("done")},
 		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "p1", prompt("go"))
 			tr.wait(t, "the call begins", tr.call("holdA"))
@@ -101,7 +102,8 @@ var scenarios = []*scenario{
 		},
 	},
 	{
-		name: "follow-ups", replies: []scripted.Response{calls("A", toolHold), scripted.Text("one"), scripted.Text("two"), scripted.Text("three")},
+		name: "follow-ups", replies: []scripted.Response{calls("A", toolHold), scripted.Text("one"), scripted.Text("two"),
+			scripted.Text("three")},
 		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "p1", prompt("go"))
 			tr.wait(t, "the call begins", tr.call("holdA"))
@@ -145,7 +147,8 @@ var scenarios = []*scenario{
 		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("count")) },
 	},
 	{
-		name: "prompts in a row", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"), scripted.Text("three")},
+		name: "prompts in a row", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"),
+			scripted.Text("three")},
 		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "p1", prompt("first"))
 			tr.send(t, "p2", prompt("second"))
@@ -153,7 +156,8 @@ var scenarios = []*scenario{
 		},
 	},
 	{
-		name: "everything sent twice", replies: []scripted.Response{calls("A", toolHold), scripted.Text("one"), scripted.Text("two")},
+		name: "everything sent twice", replies: []scripted.Response{calls("A", toolHold), scripted.Text("one"),
+			scripted.Text("two")},
 		user: func(t *testing.T, tr *trial) {
 			twice := func(id string, data schemas.CommandData) {
 				tr.send(t, id, data)
@@ -172,7 +176,8 @@ var scenarios = []*scenario{
 		},
 	},
 	{
-		name: "queues changed", replies: []scripted.Response{scripted.Text("never said"), scripted.Text("stopped")}, hold: 1, chunkSize: 6,
+		name: "queues changed", replies: []scripted.Response{scripted.Text("never said"), scripted.Text("stopped")}, hold: 1,
+		chunkSize: 6,
 		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "p1", prompt("go"))
 			tr.wait(t, "the model speaks", tr.held)

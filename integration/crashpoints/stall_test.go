@@ -12,7 +12,7 @@ type stall struct {
 	done chan struct{}
 }
 
-// maxStall is far less than the second by which a server may be late with what a dead runner had in hand before other
+// maxStall is far less than the second by which a server may be late with what a dead runner had in flight before other
 // commands are let in ahead of it: after a longer one the order of commands proves nothing.
 const maxStall = 300 * time.Millisecond
 

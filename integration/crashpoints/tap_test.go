@@ -108,11 +108,13 @@ func (w *tap) reach(p point, reply string) wire.Verdict {
 	if w.trial == nil || w.late {
 		return wire.Pass
 	}
-	w.count[p.kind]++
-	if p.n = w.count[p.kind]; w.record {
+	before := w.count[p.kind]
+	p.n = before + max(p.events, 1)
+	w.count[p.kind] = p.n
+	if w.record {
 		w.trial.passed(p)
 	}
-	if w.fired || w.fault.at.kind != p.kind || w.fault.at.n != p.n {
+	if w.fired || w.fault.at.kind != p.kind || w.fault.at.n <= before || w.fault.at.n > p.n {
 		return wire.Pass
 	}
 	switch {

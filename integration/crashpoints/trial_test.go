@@ -23,6 +23,7 @@ type trial struct {
 	ctx      context.Context
 	conn     *bus.Conn // beside every gateway
 	store    *eventstore.Store
+	lane     *lane
 	witness  *witness
 
 	held    *signal // something is held back
@@ -53,9 +54,10 @@ func (s *signal) fire() { s.once.Do(func() { close(s.done) }) }
 
 func newTrial(ctx context.Context, l *lane, s *scenario, session string, faults []fault) *trial {
 	tr := &trial{
-		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store,
+		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store, lane: l,
 		held: newSignal(), open: newSignal(), stopped: make(chan *process, 1+len(faults)),
-		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{}, executed: map[string]int{},
+		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{},
+		executed: map[string]int{},
 	}
 	tr.witness = newWitness(tr)
 	return tr
@@ -200,7 +202,7 @@ func (tr *trial) settle(t *testing.T) {
 	t.Helper()
 	tr.until(t, "the session is idle with all commands taken", func(s *loop.State) bool {
 		for _, id := range tr.sent {
-			if !s.Taken[id] {
+			if !s.Known[id] {
 				return false
 			}
 		}

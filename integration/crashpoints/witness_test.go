@@ -36,7 +36,7 @@ func (w *witness) wrong(format string, args ...any) {
 	w.wrongs = append(w.wrongs, fmt.Sprintf(format, args...))
 }
 
-// delivered notes what is in hand.
+// delivered notes what is in flight.
 func (w *witness) delivered(d delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,10 +84,11 @@ func (w *witness) acknowledged(m *wire.Message) {
 	delete(w.unsettled, seq)
 	w.past = append(w.past, fmt.Sprintf("-%s/%d at %d", d.command.ID, seq, w.state.Seq))
 	if !w.took(d.command) {
-		w.wrong("%s %s is acknowledged when the log, at %d, does not know it", d.command.Data.CommandKind(), d.command.ID, w.state.Seq)
+		w.wrong("%s %s is acknowledged when the log, at %d, does not know it", d.command.Data.CommandKind(), d.command.ID,
+			w.state.Seq)
 	}
 	if len(w.unsettled) == 0 && !w.atRest() {
-		w.wrong("%s %s, the last in hand, is acknowledged when the session, at %d, is awake: next is %T",
+		w.wrong("%s %s, the last in flight, is acknowledged when the session, at %d, is awake: next is %T",
 			d.command.Data.CommandKind(), d.command.ID, w.state.Seq, loop.Next(&w.state))
 	}
 }
@@ -100,7 +101,7 @@ func (w *witness) took(c schemas.Command) bool {
 	case *schemas.Timer:
 		return true // one that is late changes nothing
 	}
-	return w.state.Taken[c.ID]
+	return w.state.Known[c.ID]
 }
 
 // atRest reports whether the session's next step is somebody else's.
@@ -109,9 +110,9 @@ func (w *witness) atRest() bool {
 	case loop.Rest:
 		return true
 	case loop.RunTools:
-		held := loop.Held(&w.state, callsInQueue)
+		beyond := w.state.BeyondWindow(callsInQueue)
 		for _, i := range step.Calls {
-			if !held[i] && !w.dispatched[w.state.Run.Turn.Calls[i].Key] {
+			if !beyond[i] && !w.dispatched[w.state.Run.Turn.Calls[i].Key] {
 				return false
 			}
 		}
@@ -148,8 +149,8 @@ func (w *witness) catchUp() {
 // patience is how long awaitReply waits for a log that has failed.
 const patience = 30 * time.Second
 
-// awaitReply waits until the log has the beginning of the reply that follows so many, and reports false if dead is closed
-// first. It gives up when ctx ends.
+// awaitReply waits until the log has the beginning of the reply that follows so many, and reports false if dead is
+// closed first. It gives up when ctx ends.
 func (w *witness) awaitReply(ctx context.Context, before int, dead <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -17,7 +17,8 @@ var callsInTurn = &scenario{
 	user:    func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("go")) },
 }
 
-// TestEveryCrashPointOfAWorker tries every fault of a worker: in the middle of a call, at its result, at its settlement.
+// TestEveryCrashPointOfAWorker tries every fault of a worker: in the middle of a call, at its result, at its
+// settlement.
 func TestEveryCrashPointOfAWorker(t *testing.T) {
 	t.Parallel()
 	base := undisturbed(t, callsInTurn)
@@ -37,15 +38,15 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 	})
 }
 
-// unknownResult is the line of the transcript, at unknownLine, with which a model is told that nobody knows whether payC was
-// carried out.
+// unknownResult is the line of the transcript, at unknownLine, with which a model is told that nobody knows whether
+// payC was carried out.
 const (
 	unknownLine   = 6
 	unknownResult = "result of pay payC, error true: " + schemas.TextOutcomeUnknown
 )
 
-// afterWorkerFault is the outcome that effect classes allow. A call that is delivered again is executed again if it may be;
-// an unsafe one is not, and the model is told so unless the first result was sent.
+// afterWorkerFault is the outcome that effect classes allow. A call that is delivered again is executed again if it may
+// be; an unsafe one is not, and the model is told so unless the first result was sent.
 func afterWorkerFault(want outcome, f fault) outcome {
 	lost := f.at.kind == pointTool || f.at.kind == pointResult && f.mode == killBefore // the result, with the worker
 	again := lost || f.at.kind == pointResult && f.mode == killAfter || f.at.kind == pointSettle && !f.after()
@@ -61,12 +62,14 @@ func afterWorkerFault(want outcome, f fault) outcome {
 	return want
 }
 
-// forgiveLateNews leaves out what may become of the last call when the worker was lost at an earlier one: until the server has
-// heard of it, it may give the call to a pull request of that worker. The call then comes to another one as its second
-// delivery, which does not execute it, and says that nobody knows. It is for calls whose first delivery no worker has received.
+// forgiveLateNews leaves out what may become of the last call when the worker was lost at an earlier one: until the
+// server has heard of it, it may give the call to a pull request of that worker. The call then comes to another one as
+// its second delivery, which does not execute it, and says that nobody knows. It is for calls whose first delivery no
+// worker has received.
 func forgiveLateNews(want, got outcome, f fault) outcome {
 	const last = 3
-	if f.at.n < last && len(got.Transcript) > unknownLine && got.Transcript[unknownLine] == unknownResult && got.Executed["payC"] == 0 {
+	if f.at.n < last && len(got.Transcript) > unknownLine && got.Transcript[unknownLine] == unknownResult &&
+		got.Executed["payC"] == 0 {
 		got.Transcript = slices.Clone(got.Transcript)
 		got.Transcript[unknownLine] = want.Transcript[unknownLine]
 		got.Executed = maps.Clone(got.Executed)
@@ -76,8 +79,8 @@ func forgiveLateNews(want, got outcome, f fault) outcome {
 }
 
 // forgiveFreeze leaves out what nobody can know of a frozen worker. The server goes on giving it calls, which come to
-// another one later; when it thaws, it executes those that it may. So repeatable calls are executed any number of times;
-// an unsafe one is executed once, or the model is told that nobody knows, and it may not have been.
+// another one later; when it thaws, it executes those that it may. So repeatable calls are executed any number of
+// times; an unsafe one is executed once, or the model is told that nobody knows, and it may not have been.
 func forgiveFreeze(undisturbed, got outcome) outcome {
 	got.Executed = maps.Clone(got.Executed)
 	for _, call := range []string{"lookA", "noteB"} {

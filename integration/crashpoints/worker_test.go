@@ -1,8 +1,10 @@
 package crashpoints_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -17,12 +19,17 @@ const (
 	toolHold = "hold" // unsafe
 )
 
-// startWorker puts a worker into the lane, in the middle of a trial or of none, and returns once its tools are announced.
+// neverLost is an ack wait that does not come into play.
+const neverLost = 5 * time.Minute
+
+// startWorker puts a worker into the lane, in the middle of a trial or of none, and returns once its tools are
+// announced.
 func (l *lane) startWorker(t testing.TB, tr *trial) {
 	t.Helper()
 	p := startProcess(t, l, l.name("worker"), tr)
 	w, err := worker.New(worker.Options{
-		ID: p.id, NC: p.conn.NATS(), JS: p.conn.JetStream(), Tools: l.tools(p), Concurrency: 2, AckWait: l.o.workerAckWait, StopTimeout: 1,
+		ID: p.id, NC: p.conn.NATS(), JS: p.conn.JetStream(), Tools: l.tools(p), Concurrency: 2,
+		AckWait: cmp.Or(l.o.workerAckWait, neverLost), StopTimeout: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +50,7 @@ func (l *lane) tools(p *process) (served []tools.Tool) {
 	} {
 		served = append(served, tools.Tool{
 			ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect},
-			Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+			Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 				return l.execute(ctx, p, name, call)
 			},
 		})

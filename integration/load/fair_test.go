@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// turnstile is a tool that notes the sessions of its calls in the order in which they begin. The first one waits until it is
-// opened.
+// turnstile is a tool that notes the sessions of its calls in the order in which they begin. The first one waits until
+// it is opened.
 type turnstile struct {
 	begun  chan struct{}
 	opened chan struct{}
@@ -25,7 +25,7 @@ type turnstile struct {
 	order []string
 }
 
-func (s *turnstile) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func (s *turnstile) execute(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 	s.mu.Lock()
 	s.order = append(s.order, call.Session)
 	first := len(s.order) == 1
@@ -41,16 +41,17 @@ func (s *turnstile) execute(ctx context.Context, call tools.Call, _ func(schemas
 	return schemas.TextResult("passed"), nil
 }
 
-// TestAThousandCallsDoNotStarveOne has one worker with one slot. A session has a thousand calls for it when another one comes
-// with a single call: that one waits behind a window of calls, and not behind the thousand.
+// TestAThousandCallsDoNotStarveOne has one worker with one slot. A session has a thousand calls for it when another one
+// comes with a single call: that one waits behind a window of calls, and not behind the thousand.
 func TestAThousandCallsDoNotStarveOne(t *testing.T) {
 	server := system.StartServer(t, false)
 	ended := make(chan string, 2)
-	r := startRunner(t, server.ClientURL(), model{batch(bigBatch), oneByOne(1)}, driver.DefaultCallsInQueue, ended)
+	r := startRunner(t, server.ClientURL(), model{batch(bigBatch), oneByOne(1)}, host.DefaultCallWindow, ended)
 	stile := &turnstile{begun: make(chan struct{}), opened: make(chan struct{})}
-	w, err := worker.New(worker.Options{ID: "w", NC: system.Connect(t, server.ClientURL(), "worker").NATS(), Concurrency: 1, Tools: []tools.Tool{{
-		ToolDefinition: schemas.ToolDefinition{Name: toolTally}, Execute: stile.execute,
-	}}})
+	w, err := worker.New(worker.Options{ID: "w", NC: system.Connect(t, server.ClientURL(), "worker").NATS(),
+		Concurrency: 1, Tools: []tools.Tool{{
+			ToolDefinition: schemas.ToolDefinition{Name: toolTally}, Execute: stile.execute,
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,15 +61,17 @@ func TestAThousandCallsDoNotStarveOne(t *testing.T) {
 	}
 	prompt(t, r, "greedy")
 	await(t, stile.begun, 1, "calls have begun")
-	system.Eventually(t, "the greedy session's window is in the queue", func() bool { return inQueue(t, r) == driver.DefaultCallsInQueue })
+	system.Eventually(t, "the greedy session's window is in the queue",
+		func() bool { return inQueue(t, r) == host.DefaultCallWindow })
 	prompt(t, r, aloneSession)
-	system.Eventually(t, "the other session's call is in the queue", func() bool { return inQueue(t, r) == driver.DefaultCallsInQueue+1 })
+	system.Eventually(t, "the other session's call is in the queue",
+		func() bool { return inQueue(t, r) == host.DefaultCallWindow+1 })
 	close(stile.opened)
 	await(t, ended, 2, "runs have ended")
 	stile.mu.Lock()
 	defer stile.mu.Unlock()
-	if at := slices.Index(stile.order, aloneSession); at != driver.DefaultCallsInQueue || len(stile.order) != bigBatch+1 {
-		t.Errorf("of %d calls that one is at %d, want %d", len(stile.order), at, driver.DefaultCallsInQueue)
+	if at := slices.Index(stile.order, aloneSession); at != host.DefaultCallWindow || len(stile.order) != bigBatch+1 {
+		t.Errorf("of %d calls that one is at %d, want %d", len(stile.order), at, host.DefaultCallWindow)
 	}
 	checkLog(t, r, "greedy", bigBatch)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The bare round trip is the least that a call through work queues takes: a message stored, delivered to a worker process, and
-// its answer stored and delivered back, by nats.go alone.
+// The bare round trip is the least that a call through work queues takes: a message stored, delivered to a worker
+// process, and its answer stored and delivered back, by nats.go alone.
 const (
 	streamBare      = "LOAD_BARE"
 	subjectBareCall = "bare.call"
@@ -29,11 +29,13 @@ const (
 // serveBare answers bare calls.
 func serveBare(ctx context.Context, conn *bus.Conn) (stop func(), err error) {
 	js := conn.JetStream()
-	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: streamBare, Subjects: []string{"bare.*"}, Retention: jetstream.WorkQueuePolicy})
+	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: streamBare, Subjects: []string{"bare.*"},
+		Retention: jetstream.WorkQueuePolicy})
 	if err != nil {
 		return nil, err
 	}
-	consumer, err := js.CreateOrUpdateConsumer(ctx, streamBare, jetstream.ConsumerConfig{Durable: consumerBare, FilterSubject: subjectBareCall})
+	consumer, err := js.CreateOrUpdateConsumer(ctx, streamBare,
+		jetstream.ConsumerConfig{Durable: consumerBare, FilterSubject: subjectBareCall})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,8 @@ func measureLatency(t *testing.T, r *system.Runner, n int) {
 	}
 	slices.Sort(bares)
 	slices.Sort(calls)
-	t.Logf("a call by itself: %s (median of %d; 90 %% within %s); the bare round trip: %s (%s); added: %s", median(calls), len(calls),
+	t.Logf("a call by itself: %s (median of %d; 90 %% within %s); the bare round trip: %s (%s); added: %s", median(calls),
+		len(calls),
 		calls[len(calls)*9/10], median(bares), bares[len(bares)*9/10], median(calls)-median(bares))
 }
 
@@ -106,7 +109,8 @@ type bare struct {
 func newBare(t *testing.T, conn *bus.Conn) *bare {
 	t.Helper()
 	b := &bare{js: conn.JetStream(), done: make(chan struct{}, 1)}
-	consumer, err := b.js.CreateOrUpdateConsumer(t.Context(), streamBare, jetstream.ConsumerConfig{Durable: "test", FilterSubject: subjectBareDone})
+	consumer, err := b.js.CreateOrUpdateConsumer(t.Context(), streamBare,
+		jetstream.ConsumerConfig{Durable: "test", FilterSubject: subjectBareDone})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,15 @@ import (
 
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 const loadWorkers = 4
 
-// TestLoad has sessions call a tool many times in one reply each. The workers begin when every session has as many calls in
-// the queue as it may, and carry none out before each of them has one.
+// TestLoad has sessions call a tool many times in one reply each. The workers begin when every session has as many
+// calls in the queue as it may, and carry none out before each of them has one.
 func TestLoad(t *testing.T) {
 	sessions, each := *loadSessions, *loadCalls / *loadSessions
 	server := system.StartServer(t, false)
@@ -50,9 +51,11 @@ func TestLoad(t *testing.T) {
 	lines := w.executions(t)
 	checkOnce(t, lines, sessions*each)
 	spread, shares := spreadOver(lines), shareAtHalf(lines, sessions)
-	t.Logf("%d calls of %d sessions in %s: %.0f calls/s", len(lines), sessions, took.Round(time.Millisecond), float64(len(lines))/took.Seconds())
+	t.Logf("%d calls of %d sessions in %s: %.0f calls/s", len(lines), sessions, took.Round(time.Millisecond),
+		float64(len(lines))/took.Seconds())
 	t.Logf("calls by worker: %v", spread)
-	t.Logf("calls begun by a session when half of all had: %d to %d, on average %d", shares[0], shares[len(shares)-1], each/2)
+	t.Logf("calls begun by a session when half of all had: %d to %d, on average %d", shares[0], shares[len(shares)-1],
+		each/2)
 	if len(spread) != loadWorkers {
 		t.Errorf("%d workers had calls, want %d", len(spread), loadWorkers)
 	}
@@ -73,8 +76,8 @@ func TestLoad(t *testing.T) {
 // startRunner starts a runner that tells of ended runs.
 func startRunner(t *testing.T, url string, model driver.Model, window int, ended chan<- string) *system.Runner {
 	t.Helper()
-	return system.StartRunner(t, url, system.RunnerOptions{Model: model, Host: func(o *driver.HostOptions) {
-		o.CallsInQueue = window
+	return system.StartRunner(t, url, system.RunnerOptions{Model: model, Host: func(o *host.Options) {
+		o.CallWindow = window
 		o.OnEvent = func(e schemas.Event) {
 			if e.Type() == schemas.EventAgentEnd {
 				ended <- e.Session
@@ -100,7 +103,8 @@ func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[s
 func oneByOne(n int) driver.Model {
 	replies := make([]scripted.Response, n, n+1)
 	for i := range replies {
-		replies[i] = scripted.Calls("", schemas.ToolCall{ID: fmt.Sprintf("t%d", i), Name: toolTally, Arguments: json.RawMessage(`{}`)})
+		replies[i] = scripted.Calls("", schemas.ToolCall{ID: fmt.Sprintf("t%d", i), Name: toolTally,
+			Arguments: json.RawMessage(`{}`)})
 	}
 	return scripted.New(append(replies, scripted.Text("done"))...)
 }
@@ -118,7 +122,8 @@ func batch(n int) driver.Model {
 func announce(t *testing.T, r *system.Runner) {
 	t.Helper()
 	raw, err := schemas.Marshal(schemas.ToolAnnouncement{
-		ToolDefinition: schemas.ToolDefinition{Name: toolTally, Effect: schemas.EffectUnsafe}, Worker: "ghost", Since: "2026-01-01T00:00:00Z",
+		ToolDefinition: schemas.ToolDefinition{Name: toolTally, Effect: schemas.EffectUnsafe}, Worker: "ghost",
+		Since: "2026-01-01T00:00:00Z",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +139,8 @@ func announce(t *testing.T, r *system.Runner) {
 
 func prompt(t *testing.T, r *system.Runner, session string) {
 	t.Helper()
-	if _, err := r.Conn.JetStream().Publish(t.Context(), r.Conn.Subjects().Command(session, schemas.CommandPrompt), []byte("go")); err != nil {
+	if _, err := r.Conn.JetStream().Publish(t.Context(), r.Conn.Subjects().Command(session, schemas.CommandPrompt),
+		[]byte("go")); err != nil {
 		t.Fatal(err)
 	}
 }

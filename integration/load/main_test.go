@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
 var (
@@ -25,14 +27,18 @@ var (
 // The test binary is also the worker processes.
 const configVariable = "LOOPBUS_LOAD_WORKER"
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
 func TestMain(m *testing.M) {
 	config := os.Getenv(configVariable)
 	if config == "" {
-		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing))
+		if err := process.AdoptOrphans(); err != nil {
+			panic(err)
+		}
+		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing),
+			goleak.Cleanup(func(code int) { os.Exit(process.NothingLeft(code)) }))
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

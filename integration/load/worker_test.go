@@ -37,6 +37,7 @@ type workerConfig struct {
 	ID    string
 	URL   string
 	Tally string // file that gets a line for each execution, of all workers in the order in which they began
+	Echo  bool   // serve echo, and nothing else
 }
 
 // serve is a worker process: it serves the tally when told so, and the bare calls that its latency is held against.
@@ -47,6 +48,9 @@ func serve(ctx context.Context, c workerConfig) error {
 		return err
 	}
 	defer conn.Close()
+	if c.Echo {
+		return serveEcho(ctx, c, conn, log)
+	}
 	file, err := os.OpenFile(c.Tally, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -74,14 +78,24 @@ func serve(ctx context.Context, c workerConfig) error {
 	return w.Run(ctx)
 }
 
-// tallyTool writes down that a call is executed, in one write so that lines of several processes do not mix. Its first call
-// tells the test; none ends before the test says so.
+// serveEcho serves a tool that does nothing, in as many slots as there may be sessions.
+func serveEcho(ctx context.Context, c workerConfig, conn *bus.Conn, log *slog.Logger) error {
+	w, err := worker.New(worker.Options{ID: c.ID, NC: conn.NATS(), JS: conn.JetStream(), Subjects: conn.Subjects(),
+		Logger: log, Concurrency: atOnce, Tools: []tools.Tool{system.Echo}})
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}
+
+// tallyTool writes down that a call is executed, in one write so that lines of several processes do not mix. Its first
+// call tells the test; none ends before the test says so.
 func tallyTool(conn *bus.Conn, id string, file *os.File, goAhead <-chan struct{}) tools.Tool {
 	var first sync.Once
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: toolTally, Effect: schemas.EffectUnsafe},
-		Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			if _, err := fmt.Fprintln(file, id, call.Session, call.IdempotencyKey); err != nil {
+		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
+			if _, err := fmt.Fprintln(file, id, call.Session, call.Session+"/"+string(call.Key)); err != nil {
 				return schemas.ToolResult{}, err
 			}
 			var err error
@@ -124,7 +138,8 @@ func startWorkers(t *testing.T, s *system.Runner, url string, n int) *workers {
 			t.Fatal(err)
 		}
 		log := filepath.Join(dir, id+".log")
-		p, err := process.Start(process.Command{Name: id, Path: self, Env: append(os.Environ(), configVariable+"="+string(config)), Dir: dir, Log: log})
+		p, err := process.Start(process.Command{Name: id, Path: self,
+			Env: append(os.Environ(), configVariable+"="+string(config)), Dir: dir, Log: log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +150,7 @@ func startWorkers(t *testing.T, s *system.Runner, url string, n int) *workers {
 }
 
 // end stops a worker process in order, and shows what it said if the test has failed.
-func end(t *testing.T, p *process.Process, log string) {
+func end(t testing.TB, p *process.Process, log string) {
 	if err := p.Terminate(); err != nil {
 		t.Error(err)
 	}

@@ -13,11 +13,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// The test binary is also the NATS server that is killed: where these are set, the address it listens on and its directory.
+// The test binary is also the NATS server that is killed: where these are set, the address it listens on and its
+// directory.
 const (
 	listenVariable = "LOOPBUS_PROCESSES_LISTEN"
 	storeVariable  = "LOOPBUS_PROCESSES_STORE"
@@ -43,11 +44,14 @@ func test(m *testing.M) error {
 	if err := process.TestsAtOnce(atOnce); err != nil {
 		return err
 	}
+	if err := process.AdoptOrphans(); err != nil {
+		return err
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, err := commands(); err == nil {
 			os.RemoveAll(dir)
 		}
-		os.Exit(code)
+		os.Exit(process.NothingLeft(code))
 	}),
 		// nats-server leaves this one behind for a while when it is shut down before a stream has reached its source.
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"))
@@ -66,7 +70,7 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 func serveNATS(listen, store string) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	server, err := bus.StartServer(bus.ServerOptions{Listen: listen, StoreDir: store})
+	server, err := embedded.Start(embedded.Options{Listen: listen, StoreDir: store})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/integration/internal/wire"
@@ -47,7 +47,8 @@ func (w *world) start(name, program string, tap *tap, args ...string) *command {
 	dir := w.t.TempDir()
 	c := w.run(process.Command{
 		Name: name, Path: filepath.Join(bin, program), Args: append([]string{"--nats", url, "--id", name}, args...), Dir: dir,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GORACE=atexit_sleep_ms=0"}, // race-built, it would sleep at its exit
+		Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GORACE=atexit_sleep_ms=0"},
+		// race-built, it would sleep at its exit
 	})
 	if tap != nil {
 		tap.process = c
@@ -74,8 +75,8 @@ func (w *world) run(what process.Command) *command {
 	return c
 }
 
-// runner starts a runner that plays a script, with a takeover as short as it may be unless args say otherwise, and returns
-// once it reads its share of the inbox.
+// runner starts a runner that plays a script, with a takeover as short as it may be unless args say otherwise, and
+// returns once it reads its share of the inbox.
 func (w *world) runner(id string, plays interface{ file() any }, tap *tap, args ...string) *command {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "script.json")
@@ -83,21 +84,24 @@ func (w *world) runner(id string, plays interface{ file() any }, tap *tap, args 
 		w.t.Fatal(err)
 	}
 	given := append([]string{"--model", "scripted", "--script", file, "--http", "127.0.0.1:0", "--log-json",
-		"--partitions", "8", "--takeover", bus.MinTakeover.String()}, args...)
+		"--partitions", "8", "--takeover", inbox.DefaultTakeover.String()}, args...)
 	c := w.start(id, "runner", tap, given...)
 	c.awaitReady()
 	return c
 }
 
-// toolworker starts a worker that serves bash and read, and returns once they are announced.
+// served are the tools of the workers.
+var served = []string{"bash", "read", "write"}
+
+// toolworker starts a worker that serves bash, read and write, and returns once they are announced.
 func (w *world) toolworker(id string, tap *tap) *command {
 	w.t.Helper()
-	c := w.start(id, "toolworker", tap, "--tools", "bash,read", "--root", w.root)
+	c := w.start(id, "toolworker", tap, "--tools", strings.Join(served, ","), "--root", w.root)
 	announced, err := w.conn.JetStream().KeyValue(w.t.Context(), schemas.BucketTools)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, tool := range []string{"bash", "read"} {
+	for _, tool := range served {
 		system.Eventually(w.t, id+" announces "+tool, func() bool {
 			_, err := announced.Get(w.t.Context(), schemas.AnnouncementKey(tool, id))
 			return err == nil

@@ -13,13 +13,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -33,8 +33,8 @@ const (
 	cacheAge = time.Second
 	warmUp   = 1000 // sessions before the first look
 	woken    = 200  // of the sessions at rest
-	// maxInHand bounds the goroutines at work at once, so that the warm-up has had as many as there ever are: the runtime keeps
-	// what it needs for each, half a kilobyte, for the next.
+	// maxInHand bounds the goroutines at work at once, so that the warm-up has had as many as there ever are: the runtime
+	// keeps what it needs for each, half a kilobyte, for the next.
 	maxInHand = 128
 )
 
@@ -43,13 +43,13 @@ type opened struct{ logs, read atomic.Int64 }
 
 // countedLog is a log of theirs.
 type countedLog struct {
-	driver.SessionLog
+	host.SessionLog
 	o     *opened
 	close func()
 }
 
-func (o *opened) wrap(open driver.OpenLog) driver.OpenLog {
-	return func(ctx context.Context, session string) (driver.SessionLog, error) {
+func (o *opened) wrap(open host.OpenLog) host.OpenLog {
+	return func(ctx context.Context, session string) (host.SessionLog, error) {
 		log, err := open(ctx, session)
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ type resting struct {
 
 func newResting(t *testing.T) *resting {
 	t.Helper()
-	r := &resting{world: newWorldOn(t, newNATSServer(t).url(), bus.StreamOptions{})}
+	r := &resting{world: newWorldOn(t, newNATSServer(t).url(), streams.Options{})}
 	model, err := scripted.NewScripts(scripted.Options{},
 		scripted.Script{Match: regexp.MustCompile("^wait$"), Responses: []scripted.Response{
 			scripted.Calls("", schemas.ToolCall{Name: "hold"}), scripted.Text("done")}},
@@ -98,8 +98,9 @@ func newResting(t *testing.T) *resting {
 		t.Fatal(err)
 	}
 	r.runner = system.StartRunner(t, r.url, system.RunnerOptions{
-		Model: model, Streams: bus.StreamOptions{Partitions: partitions}, Inbox: bus.InboxOptions{RunnerID: "r1", MaxInHand: maxInHand},
-		Host: func(o *driver.HostOptions) {
+		Model: model, Streams: streams.Options{Partitions: partitions},
+		Inbox: inbox.Options{RunnerID: "r1", MaxInFlight: maxInHand},
+		Host: func(o *host.Options) {
 			o.Open, o.Toolbox = r.opened.wrap(o.Open), definitions{{Name: "hold"}}
 			o.SnapshotEvery, o.CacheAge = 8, cacheAge
 		},
@@ -116,7 +117,8 @@ func (r *resting) bring(prefix string, n int) {
 		if i%2 == 0 {
 			payload = []byte("wait")
 		}
-		if _, err := r.conn.JetStream().PublishAsync(r.conn.Subjects().Command(nameOf(prefix, i), schemas.CommandPrompt), payload); err != nil {
+		if _, err := r.conn.JetStream().PublishAsync(r.conn.Subjects().Command(nameOf(prefix, i), schemas.CommandPrompt),
+			payload); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -160,23 +162,14 @@ func measure() use {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	u := use{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
-	before := spent()
+	before := system.Spent()
 	<-time.After(*atRestBy)
-	u.cpu = float64(spent()-before) / float64(*atRestBy)
+	u.cpu = float64(system.Spent()-before) / float64(*atRestBy)
 	return u
 }
 
-// spent is the processor time of this process.
-func spent() time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return 0
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
-}
-
-// TestAtRest brings many sessions to rest, half of them waiting for a tool, and holds what that costs a runner against what
-// it costs to have none. Then it wakes some of them. It does not run beside other tests.
+// TestAtRest brings many sessions to rest, half of them waiting for a tool, and holds what that costs a runner against
+// what it costs to have none. Then it wakes some of them. It does not run beside other tests.
 func TestAtRest(t *testing.T) {
 	r := newResting(t)
 	r.bring("warm", warmUp)
@@ -189,8 +182,10 @@ func TestAtRest(t *testing.T) {
 	r.forget("after")
 	r.wantSettled()
 	after := measure()
-	t.Logf("without them: %d goroutines, %.1f MiB of heap, %.2f %% of a processor", before.goroutines, mib(before.heap), 100*before.cpu)
-	t.Logf("with them:    %d goroutines, %.1f MiB of heap, %.2f %% of a processor", after.goroutines, mib(after.heap), 100*after.cpu)
+	t.Logf("without them: %d goroutines, %.1f MiB of heap, %.2f %% of a processor", before.goroutines, mib(before.heap),
+		100*before.cpu)
+	t.Logf("with them:    %d goroutines, %.1f MiB of heap, %.2f %% of a processor", after.goroutines, mib(after.heap),
+		100*after.cpu)
 	if after.goroutines > before.goroutines+5 {
 		t.Errorf("%d goroutines more", after.goroutines-before.goroutines)
 	}
@@ -210,8 +205,8 @@ func nameOf(prefix string, i int) string { return fmt.Sprintf("%s%d", prefix, i)
 // wantSettled wants no message of the inbox to be in anybody's hand.
 func (r *resting) wantSettled() {
 	r.t.Helper()
-	if n := r.runner.Inbox.InHand(); n > 0 {
-		r.t.Errorf("%d messages are in hand", n)
+	if n := r.runner.Inbox.InFlight(); n > 0 {
+		r.t.Errorf("%d messages are in flight", n)
 	}
 	stream, err := r.conn.JetStream().Stream(r.t.Context(), schemas.StreamCommands)
 	if err != nil {
@@ -219,13 +214,14 @@ func (r *resting) wantSettled() {
 	}
 	for info := range stream.ListConsumers(r.t.Context()).Info() {
 		if info.NumAckPending > 0 || info.NumPending > 0 {
-			r.t.Errorf("consumer %s has %d messages without acknowledgement, %d to deliver", info.Name, info.NumAckPending, info.NumPending)
+			r.t.Errorf("consumer %s has %d messages without acknowledgement, %d to deliver", info.Name, info.NumAckPending,
+				info.NumPending)
 		}
 	}
 }
 
-// wake sends something to some of the sessions, one after the other: to those that wait what they wait for, to the others a
-// prompt. It wants each to go on, from its snapshot.
+// wake sends something to some of the sessions, one after the other: to those that wait what they wait for, to the
+// others a prompt. It wants each to go on, from its snapshot.
 func (r *resting) wake(prefix string, n int) {
 	r.t.Helper()
 	read := r.opened.read.Load()

@@ -42,6 +42,10 @@ func bash(command string) any {
 	return object{"name": "bash", "arguments": object{"command": command}}
 }
 
+func write(path, content string) any {
+	return object{"name": "write", "arguments": object{"path": path, "content": content}}
+}
+
 func read(path string) any { return object{"name": "read", "arguments": object{"path": path}} }
 
 // stuck is a reply that begins and then takes longer than any test.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/schemas"
@@ -42,21 +42,24 @@ func (s *natsServer) start(t *testing.T) {
 	}
 	w := &world{t: t}
 	s.running = w.run(process.Command{
-		Name: "nats-server", Path: self, Dir: s.store, Env: []string{listenVariable + "=" + s.listen, storeVariable + "=" + s.store},
+		Name: "nats-server", Path: self, Dir: s.store,
+		Env: []string{listenVariable + "=" + s.listen, storeVariable + "=" + s.store},
 	})
 }
 
-// TestTheServerIsKilled kills the only NATS server in the middle of a run and starts it again. The run goes on by itself.
+// TestTheServerIsKilled kills the only NATS server in the middle of a run and starts it again. The run goes on by
+// itself.
 func TestTheServerIsKilled(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   point
-		// A call may be on its way to a worker when the server dies, or a worker's sign of life to the server: then nobody
+		// A call may be on its way to a worker when the server dies, or a worker's heartbeat to the server: then nobody
 		// can know what became of it.
 		unknown bool
 	}{
 		{name: "before an event reaches it", at: point{what: schemas.EventToolExecutionStart, n: 1}},
-		{name: "when it has stored an event and nobody knows", at: point{what: schemas.EventToolExecutionStart, n: 1, after: true}},
+		{name: "when it has stored an event and nobody knows",
+			at: point{what: schemas.EventToolExecutionStart, n: 1, after: true}},
 		{name: "when it has stored a call and nobody knows", at: point{what: passDispatch, n: 1, after: true}, unknown: true},
 		{name: "while the model is streaming", at: point{what: passUpdate, n: 1}},
 		{name: "before an acknowledgement", at: point{what: passAck, n: 1}, unknown: true},
@@ -64,7 +67,7 @@ func TestTheServerIsKilled(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := newNATSServer(t)
-			w := newWorldOn(t, server.url(), bus.StreamOptions{})
+			w := newWorldOn(t, server.url(), streams.Options{})
 			w.write("go", "")
 			at := newTap(c.at, wire.Cut, func(*command) {
 				if err := server.running.Kill(); err != nil {
@@ -72,9 +75,6 @@ func TestTheServerIsKilled(t *testing.T) {
 				}
 			})
 			w.toolworker("w1", nil)
-			if c.unknown {
-				w.missWorkersEarly()
-			}
 			w.runner("r1", responses{calls(bash(note("a")+"; echo A"), read("file")), slow(200)}, at)
 			w.write("file", "content")
 			w.prompt("s1")
@@ -87,7 +87,8 @@ func TestTheServerIsKilled(t *testing.T) {
 				executed, got.Results[0] = w.counted("count")["a"], "A\n"
 			}
 			want := outcome{
-				Reasons: []schemas.TerminationReason{schemas.EndNoToolCalls}, Replies: []string{"", "slow"}, Results: []string{"A\n", "content"},
+				Reasons: []schemas.TerminationReason{schemas.EndNoToolCalls}, Replies: []string{"", "slow"},
+				Results: []string{"A\n", "content"},
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("the run (-want +got):\n%s", d)

@@ -31,8 +31,8 @@ func TestRunnersShareThePartitions(t *testing.T) {
 	w.wantShared("r1", "r3", "r4")
 }
 
-// wantShared waits until every partition is read by one of the runners, and wants none to read more than five quarters of
-// the mean, rounded up.
+// wantShared waits until every partition is read by one of the runners, and wants none to read more than five quarters
+// of the mean, rounded up.
 func (w *world) wantShared(ids ...string) {
 	w.t.Helper()
 	most := (5*partitions + 4*len(ids) - 1) / (4 * len(ids))
@@ -54,8 +54,8 @@ func (w *world) wantShared(ids ...string) {
 	}
 }
 
-// TestAStoppedRunnerHandsOver stops a runner whose sessions are all awake. Another one goes on with them without waiting for
-// anything to expire.
+// TestAStoppedRunnerHandsOver stops a runner whose sessions are all awake. Another one goes on with them without
+// waiting for anything to expire.
 func TestAStoppedRunnerHandsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +77,8 @@ func TestAStoppedRunnerHandsOver(t *testing.T) {
 		log := w.ended(s)
 		at := slices.IndexFunc(log, func(e schemas.Event) bool { return e.Source == source("second") })
 		waits = append(waits, log[at].Time.Sub(since))
-		if o := outcomeOf(log); !slices.Equal(o.Replies, []string{"done"}) || !slices.Equal(o.Resumed, []string{whileStreaming}) {
+		if o := outcomeOf(log); !slices.Equal(o.Replies, []string{"done"}) ||
+			!slices.Equal(o.Resumed, []string{whileStreaming}) {
 			t.Errorf("session %s: %+v", s, o)
 		}
 	}

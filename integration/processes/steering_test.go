@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -58,7 +58,8 @@ var unattended = []steered{
 			{schemas.CommandClearQueue, `{"id":"x3"}`},
 		},
 		reason: schemas.EndNoToolCalls, said: []string{"go"}, replies: []string{"", "done"},
-		outcomes: map[string]string{"x1": "command_withdrawn by x3", "x2": "command_withdrawn by x3", "x3": "command_applied"},
+		outcomes: map[string]string{"x1": "command_withdrawn by x3", "x2": "command_withdrawn by x3",
+			"x3": "command_applied"},
 	},
 	{
 		session: "interrupted",
@@ -82,7 +83,8 @@ var listening = script{
 	"go": {calls(bash(held("ran"))), text("done")}, "left": {text("went left")}, "then": {text("and then")},
 }
 
-// TestSteeringWithoutARunner sends commands that only the stream acknowledges: the runner is dead. The next one does all of it.
+// TestSteeringWithoutARunner sends commands that only the stream acknowledges: the runner is dead. The next one does
+// all of it.
 func TestSteeringWithoutARunner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,12 +169,12 @@ func outcomesOf(log []schemas.Event) map[string]string {
 	return all
 }
 
-// TestTheSameCommandAgain sends each command again and again: within the stream's window for duplicates, after it, and to the
-// next runner. It has one effect.
+// TestTheSameCommandAgain sends each command again and again: within the stream's window for duplicates, after it, and
+// to the next runner. It has one effect.
 func TestTheSameCommandAgain(t *testing.T) {
 	t.Parallel()
 	const window = 200 * time.Millisecond
-	w := newWorldOn(t, system.StartServer(t, false).ClientURL(), bus.StreamOptions{DuplicateWindow: window})
+	w := newWorldOn(t, system.StartServer(t, false).ClientURL(), streams.Options{DuplicateWindow: window})
 	w.toolworker("w1", nil)
 	first := w.runner("first", listening, nil)
 	prompt := steer{schemas.CommandPrompt, `{"id":"p1","text":"go"}`}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/schemas"
@@ -42,8 +42,8 @@ func newModelCalls(t *testing.T) *modelCalls {
 	return c
 }
 
-// What a model says to those sessions whose next step after the reply under way is a model call, and to those for which it is
-// a tool call.
+// What a model says to those sessions whose next step after the reply under way is a model call, and to those for which
+// it is a tool call.
 var (
 	slowScript = script{
 		"more": {text("and more")}, "model": {slow(2000)}, "tool": {slowCall(2000, note("a")), text("done")},
@@ -54,32 +54,33 @@ var (
 )
 
 // TestASuspendedRunner takes all time from the only runner for longer than the others wait, and gives it back when its
-// sessions have come to their end elsewhere. It finds out at its first append, in some of them before it would call the model
-// again, in the others before it would dispatch a call.
+// sessions have come to their end elsewhere. It finds out at its first append, in some of them before it would call the
+// model again, in the others before it would dispatch a call.
 func TestASuspendedRunner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.toolworker("w1", nil)
 	asked, at := newModelCalls(t), watch()
-	suspended := w.runner("suspended", slowScript, at, "--otlp", asked.server.URL, "--takeover", bus.DefaultTakeover.String())
+	suspended := w.runner("suspended", slowScript, at, "--otlp", asked.server.URL, "--takeover",
+		inbox.DefaultTakeover.String())
 	sessions := w.keepAwake(3)
 	if err := suspended.Freeze(); err != nil {
 		t.Fatal(err)
 	}
 	since := time.Now()
-	w.runner("other", quickScript, nil, "--takeover", bus.DefaultTakeover.String())
+	w.runner("other", quickScript, nil, "--takeover", inbox.DefaultTakeover.String())
 	for _, s := range sessions {
 		w.until(s, "another runner's event", func(e schemas.Event) bool { return e.Source == source("other") })
 	}
 	took := time.Since(since)
 	t.Logf("all sessions went on elsewhere %s after SIGSTOP", took.Round(time.Millisecond))
-	if took > bus.DefaultTakeover+slack {
+	if took > inbox.DefaultTakeover+slack {
 		t.Errorf("sessions went on elsewhere only %s after SIGSTOP", took)
 	}
 	for _, s := range sessions {
 		w.ended(s)
 	}
-	acks, events, dispatched := at.count(passAck), at.events(), at.count(passDispatch)
+	acks, commits, dispatched := at.count(passAck), at.count(passCommit), at.count(passDispatch)
 	if err := suspended.Thaw(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,15 +90,16 @@ func TestASuspendedRunner(t *testing.T) {
 	if n := at.count(passAck) - acks; n > 0 {
 		t.Errorf("the runner acknowledged %d messages after it was suspended", n)
 	}
-	if n := at.events() - events; n > len(sessions) {
-		t.Errorf("it tried to append %d events to %d sessions", n, len(sessions))
+	if n := at.count(passCommit) - commits; n > len(sessions) {
+		t.Errorf("it tried to append %d commits to %d sessions", n, len(sessions))
 	}
 	if n := at.count(passDispatch) - dispatched; n > 0 {
 		t.Errorf("it dispatched %d calls", n)
 	}
 	for _, s := range sessions {
 		o := outcomeOf(w.ended(s))
-		if len(o.Reasons) != 1 || o.Reasons[0] != schemas.EndNoToolCalls || o.Interrupted != 1 || !slices.Equal(o.Resumed, []string{whileStreaming}) {
+		if len(o.Reasons) != 1 || o.Reasons[0] != schemas.EndNoToolCalls || o.Interrupted != 1 ||
+			!slices.Equal(o.Resumed, []string{whileStreaming}) {
 			t.Errorf("session %s: %+v", s, o)
 		}
 	}
@@ -113,19 +115,20 @@ func TestASuspendedRunner(t *testing.T) {
 	}
 }
 
-// TestASuspendedRunnerKeepsNothingFromOthers has the runner that went on for a suspended one killed, while the suspended one has
-// come back and still waits for a model that says nothing: its signs of life must not keep the session from being driven again.
+// TestASuspendedRunnerKeepsNothingFromOthers has the runner that went on for a suspended one killed, while the
+// suspended one has come back and still waits for a model that says nothing: its heartbeats must not keep the
+// session from being driven again.
 func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	silent := script{"hang": {slow(3_600_000)}}
-	first := w.runner("first", silent, nil, "--idle-timeout", "0", "--takeover", bus.DefaultTakeover.String())
+	first := w.runner("first", silent, nil, "--idle-timeout", "0", "--takeover", inbox.DefaultTakeover.String())
 	w.send("s1", schemas.CommandPrompt, "", "hang")
 	w.until("s1", "its reply", nth(schemas.EventMessageStart, 2))
 	if err := first.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	second := w.runner("second", silent, nil, "--idle-timeout", "0", "--takeover", bus.DefaultTakeover.String())
+	second := w.runner("second", silent, nil, "--idle-timeout", "0", "--takeover", inbox.DefaultTakeover.String())
 	w.until("s1", "its reply elsewhere", nth(schemas.EventMessageStart, 3))
 	if err := first.Thaw(); err != nil {
 		t.Fatal(err)
@@ -136,7 +139,7 @@ func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
 	}
 	since := time.Now()
 	w.until("s1", "its reply once more", nth(schemas.EventMessageStart, 4))
-	if took := time.Since(since); took > bus.DefaultTakeover+slack {
+	if took := time.Since(since); took > inbox.DefaultTakeover+slack {
 		t.Errorf("the session went on only %s after SIGKILL", took)
 	}
 }
@@ -162,16 +165,24 @@ func (w *world) keepAwake(each int) (sessions []string) {
 	return sessions
 }
 
-// wantLost waits until a runner has said of each session that it is lost, and wants it to say nothing more of any, but for an
-// append that was under way when the runner was suspended.
+// wantLost waits until a runner has said of each session that another runner has it, by the refusal of an append or
+// because the partition has moved, and wants it to say nothing else of any, but for an append that was under way when
+// the runner was suspended.
 func (w *world) wantLost(c *command, sessions []string) {
 	w.t.Helper()
-	lost, underWay := says("session lost: another runner has it"), says("append without an answer, finding out")
-	system.Eventually(w.t, c.name+" finds its sessions lost", func() bool { return len(c.logged(lost)) >= len(sessions) })
+	refused, moved := says("session lost: another runner has it"), says("session left to another runner")
+	lost, underWay := func(e entry) bool { return refused(e) || moved(e) }, says("append without an answer, finding out")
+	of := func(s string) []entry {
+		return c.logged(func(e entry) bool { return e["session"] == s && !underWay(e) })
+	}
+	system.Eventually(w.t, c.name+" finds its sessions lost", func() bool {
+		return !slices.ContainsFunc(sessions, func(s string) bool { return len(of(s)) == 0 })
+	})
 	for _, s := range sessions {
-		lines := c.logged(func(e entry) bool { return e["session"] == s && !underWay(e) })
-		if len(lines) != 1 || !lost(lines[0]) || lines[0]["seq"] == nil {
-			w.t.Errorf("of session %s the runner says %v", s, lines)
+		for _, line := range of(s) {
+			if !lost(line) || line["seq"] == nil {
+				w.t.Errorf("of session %s the runner says %v", s, line)
+			}
 		}
 	}
 	if errors := c.logged(func(e entry) bool { return e["level"] == "ERROR" }); len(errors) > 0 {
@@ -179,7 +190,8 @@ func (w *world) wantLost(c *command, sessions []string) {
 	}
 }
 
-// TestARunnerIsSuspendedBeforeItDispatches takes all time from a runner when what precedes a dispatch has just been stored.
+// TestARunnerIsSuspendedBeforeItDispatches takes all time from a runner when what precedes a dispatch has just been
+// stored.
 func TestARunnerIsSuspendedBeforeItDispatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,17 +13,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What passes that is no event. An event passes under the name of its type.
+// What passes that is no event. An event passes under the name of its type, in the message of its commit.
 const (
 	passDispatch = "dispatch" // of a tool call
 	passUpdate   = "update"
 	passResult   = "result" // of a tool call, from its worker
 	passAck      = "ack"    // of a command or a tool's result
 	passSettle   = "settle" // of a tool call, by its worker
+	passCommit   = "commit" // of any events
 )
 
-// point is the nth message of a kind that a process sends, from 1: right before it reaches the server, or right after the
-// server has answered it and before the process has the answer.
+// point is the nth message of a kind that a process sends, from 1: right before it reaches the server, or right after
+// the server has answered it and before the process has the answer.
 type point struct {
 	what  schemas.EventType // or one of the above
 	n     int
@@ -71,10 +72,14 @@ func newTap(at point, verdict wire.Verdict, strike func(*command)) *tap {
 func (w *tap) Sent(m *wire.Message) wire.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	what := kindOf(m)
-	w.passed[what]++
+	here := false
+	kinds := kindsOf(m)
+	for _, what := range kinds {
+		w.passed[what]++
+		here = here || w.at.n > 0 && what == w.at.what && w.passed[what] == w.at.n
+	}
 	switch {
-	case w.at.n == 0 || what != w.at.what || w.passed[what] != w.at.n:
+	case !here:
 		return wire.Pass
 	case !w.at.after:
 		return w.fire()
@@ -110,54 +115,44 @@ func (w *tap) count(what schemas.EventType) int {
 	return w.passed[what]
 }
 
-// events is how many events have passed.
-func (w *tap) events() (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range schemas.DurableEventTypes() {
-		n += w.passed[t]
-	}
-	return n
-}
-
 func (w *tap) fire() wire.Verdict {
 	w.strike(w.process)
 	close(w.struck)
 	return w.verdict
 }
 
-// kindOf says what a message is that a process sends, "" if nothing of interest.
-func kindOf(m *wire.Message) schemas.EventType {
+// kindsOf says what a message is that a process sends; a commit is also each of its events.
+func kindsOf(m *wire.Message) []schemas.EventType {
 	var subjects schemas.Subjects
-	if _, err := subjects.ParseEvent(m.Subject); err == nil {
-		return eventTypeOf(m)
+	if session, err := subjects.ParseEvent(m.Subject); err == nil {
+		return append(eventTypesOf(session, m), passCommit)
 	}
 	if _, _, _, err := subjects.ParseTool(m.Subject); err == nil {
-		return passDispatch
+		return []schemas.EventType{passDispatch}
 	}
 	if _, update, err := subjects.ParseLive(m.Subject); err == nil && update {
-		return passUpdate
+		return []schemas.EventType{passUpdate}
 	}
 	if _, kind, err := subjects.ParseCommand(m.Subject); err == nil && kind == schemas.CommandToolResult {
-		return passResult
+		return []schemas.EventType{passResult}
 	}
 	if strings.HasPrefix(m.Subject, "$JS.ACK.") && (len(m.Data) == 0 || string(m.Data) == "+ACK") {
 		if strings.Contains(m.Subject, "."+schemas.StreamTools+".") {
-			return passSettle
+			return []schemas.EventType{passSettle}
 		}
-		return passAck
+		return []schemas.EventType{passAck}
 	}
-	return ""
+	return nil
 }
 
-func eventTypeOf(m *wire.Message) schemas.EventType {
+func eventTypesOf(session string, m *wire.Message) (types []schemas.EventType) {
 	header, err := nats.DecodeHeadersMsg(m.Header)
 	if err != nil {
-		return ""
+		return nil
 	}
-	e, err := schemas.DecodeEvent(header, m.Data)
-	if err != nil {
-		return ""
+	events, _ := schemas.SplitLog(session, header, m.Data)
+	for _, e := range events {
+		types = append(types, schemas.EventType(e.Name))
 	}
-	return e.Type()
+	return types
 }

@@ -20,8 +20,9 @@ func (w *world) forget(worker string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, tool := range []string{"bash", "read"} {
-		if err := announced.Purge(w.t.Context(), schemas.AnnouncementKey(tool, worker), jetstream.PurgeTTL(time.Minute)); err != nil {
+	for _, tool := range served {
+		if err := announced.Purge(w.t.Context(), schemas.AnnouncementKey(tool, worker),
+			jetstream.PurgeTTL(time.Minute)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -48,8 +49,8 @@ func TestNobodyServesTheTool(t *testing.T) {
 	}
 }
 
-// TestAnAbortedCallIsNotBegunLater aborts a run whose call waits for a worker. One that comes after the end of the run has
-// never heard that the call was cancelled.
+// TestAnAbortedCallIsNotBegunLater aborts a run whose call waits for a worker. One that comes after the end of the run
+// has never heard that the call was cancelled.
 func TestAnAbortedCallIsNotBegunLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

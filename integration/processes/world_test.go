@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -20,8 +21,8 @@ import (
 // partitions of the inbox: few, so that runners are up at once.
 const partitions = 8
 
-// world is what outlives the processes of a test: a NATS server with its streams, and the directory that the tools work in.
-// Its own connection does not go through a gateway.
+// world is what outlives the processes of a test: a NATS server with its streams, and the directory that the tools work
+// in. Its own connection does not go through a gateway.
 type world struct {
 	t     *testing.T
 	url   string
@@ -33,14 +34,14 @@ type world struct {
 // newWorld is a world on a server inside the test.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldOn(t, system.StartServer(t, false).ClientURL(), bus.StreamOptions{})
+	return newWorldOn(t, system.StartServer(t, false).ClientURL(), streams.Options{})
 }
 
-func newWorldOn(t *testing.T, url string, o bus.StreamOptions) *world {
+func newWorldOn(t *testing.T, url string, o streams.Options) *world {
 	t.Helper()
 	w := &world{t: t, url: url, conn: system.Connect(t, url, "test"), root: t.TempDir()}
 	o.Partitions = partitions
-	if err := bus.Setup(t.Context(), w.conn, o); err != nil {
+	if err := streams.Setup(t.Context(), w.conn, o); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -91,8 +92,8 @@ func (w *world) until(session, what string, last func(schemas.Event) bool) (log 
 	return nil
 }
 
-// ended waits for the end of the session's first run and for everything to be settled, and returns the whole log, which has
-// to be sound.
+// ended waits for the end of the session's first run and for everything to be settled, and returns the whole log, which
+// has to be sound.
 func (w *world) ended(session string) []schemas.Event {
 	w.t.Helper()
 	w.until(session, "the end of the run", system.Ends(1))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// chance draws everything that is random in a world. What is drawn depends on the seed, on what it is for and on how often
-// that was asked for before: not on which of several goroutines comes first.
+// chance draws everything that is random in a world. What is drawn depends on the seed, on what it is for and on how
+// often that was asked for before: not on which of several goroutines comes first.
 type chance struct {
 	seed uint64
 

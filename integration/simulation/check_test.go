@@ -16,14 +16,17 @@ import (
 // clock is how a moment is shown.
 const clock = "15:04:05.000000"
 
-// checkAck holds an acknowledgement against the rule of rest: what the command did is stored, and either its session waits
-// for others or another command of it is in the queue. The caller holds the lock.
+// checkAck holds an acknowledgement against the rule of rest: what the command did is stored, and either its session
+// waits for others or another command of it is in the queue. The second is not held for sessions that two consumers
+// shared: one reader does not know what the other has settled. The caller holds the lock.
 func (w *world) checkAck(m *message, by string) {
 	s := &w.session(m.cmd.Session).state
 	if lacks(s, m.cmd) {
-		w.fail(fmt.Sprintf("%s acknowledged %s %s of %s, and what it does is not in the log", by, m.cmd.Data.CommandKind(), m.cmd.ID, s.Session))
+		w.fail(fmt.Sprintf("%s acknowledged %s %s of %s, and what it does is not in the log", by, m.cmd.Data.CommandKind(),
+			m.cmd.ID, s.Session))
 	}
-	if slices.ContainsFunc(w.queue.messages, func(o *message) bool { return o.cmd.Session == s.Session }) {
+	if w.queue.shared[s.Session] || slices.ContainsFunc(w.queue.messages,
+		func(o *message) bool { return o.cmd.Session == s.Session }) {
 		return
 	}
 	if owed := w.owed(s); owed != "" {
@@ -40,7 +43,7 @@ func lacks(s *loop.State, cmd schemas.Command) bool {
 	case *schemas.Timer:
 		return d.Name == schemas.TimerRunDeadline && s.Run != nil && s.Run.ID == d.RunID && s.Run.Abort == nil
 	}
-	return !s.Taken[cmd.ID]
+	return !s.Known[cmd.ID]
 }
 
 // owed says what a session's runner has still to do, "" if it waits for others. The caller holds the lock.
@@ -57,10 +60,10 @@ func (w *world) owed(s *loop.State) string {
 		if step.Aborted {
 			return "an abort"
 		}
-		held := loop.Held(s, w.window)
+		beyond := s.BeyondWindow(w.window)
 		for _, i := range step.Calls {
 			call := s.Run.Turn.Calls[i]
-			if held[i] && call.Key != "" { // one before it is with a worker, or this finds what is missing
+			if beyond[i] && call.Key != "" { // one before it is with a worker, or this finds what is missing
 				continue
 			}
 			if call.Key == "" || !w.underWay(s.Session, call.Key) {
@@ -78,14 +81,16 @@ func (w *world) quiet() (ok bool, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.queue.messages {
-		return false, fmt.Sprintf("%s %s of %s is not acknowledged after %d deliveries", m.cmd.Data.CommandKind(), m.cmd.ID, m.cmd.Session, m.deliveries)
+		return false, fmt.Sprintf("%s %s of %s is not acknowledged after %d deliveries", m.cmd.Data.CommandKind(), m.cmd.ID,
+			m.cmd.Session, m.deliveries)
 	}
 	for key := range w.jobs {
 		return false, "call " + key + " is not settled"
 	}
 	for _, s := range w.sessions {
 		if !s.state.Idle() {
-			return false, fmt.Sprintf("session %s is in the middle of run %s, next %T", s.state.Session, s.state.Run.ID, loop.Next(&s.state))
+			return false, fmt.Sprintf("session %s is in the middle of run %s, next %T", s.state.Session, s.state.Run.ID,
+				loop.Next(&s.state))
 		}
 	}
 	return true, ""
@@ -95,7 +100,8 @@ func (w *world) quiet() (ok bool, why string) {
 func (w *world) judge() {
 	logs := map[string][]schemas.Event{}
 	for id, s := range w.sessions {
-		report, err := w.store.Verify(context.Background(), id, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(id)})
+		report, err := w.store.Verify(context.Background(), id,
+			eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(id)})
 		if err == nil && report.Bad != nil {
 			err = report.Bad
 		}
@@ -107,27 +113,10 @@ func (w *world) judge() {
 		}
 	}
 	for _, v := range history.Check(history.History{
-		Commands: w.commands, Logs: logs, Executions: w.executions, OrderWait: waitForEarlier, Counted: counted,
-	}).Violations {
-		if v.Class == history.Order && w.passed[pair{v.Commands[0], v.Commands[1]}] {
-			continue
-		}
+		Commands: w.commands, Logs: logs, Executions: w.executions, Counted: counted,
+	}) {
 		w.violated("%s", v)
 	}
-}
-
-// pair is a command and one that was sent later.
-type pair struct{ before, after string }
-
-// mayPass notes that a message has failed after it had entered, when one behind it was in or had its turn already: it has
-// no way to wait.
-func (w *world) mayPass(failed, other *delivery) {
-	if other == nil || other.seq < failed.seq {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.passed[pair{failed.cmd.ID, other.cmd.ID}] = true
 }
 
 // counted says under what name a call's executions are counted.

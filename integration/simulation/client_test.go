@@ -50,7 +50,8 @@ func (c *client) input(id string) schemas.Input {
 }
 
 var whenBusy = []weighted[schemas.WhenBusy]{
-	{40, schemas.BusyQueue}, {15, schemas.BusySteer}, {15, schemas.BusyFollowUp}, {15, schemas.BusyInterrupt}, {10, schemas.BusyReject},
+	{40, schemas.BusyQueue}, {15, schemas.BusySteer}, {15, schemas.BusyFollowUp}, {15, schemas.BusyInterrupt},
+	{10, schemas.BusyReject},
 }
 
 // kinds are the commands that a client makes.
@@ -100,7 +101,8 @@ func (c *client) publish(cmd schemas.Command, refusal string) {
 		}
 	}
 	c.record(history.Command{
-		Session: c.session, ID: cmd.ID, Kind: cmd.Data.CommandKind(), Text: textOf(cmd), Acked: acked, Sent: begun, Copies: copies,
+		Session: c.session, ID: cmd.ID, Kind: cmd.Data.CommandKind(), Text: textOf(cmd), Acked: acked, Sent: begun,
+		Copies: copies,
 	})
 }
 

@@ -2,19 +2,17 @@
 // takes time there takes it by a fake clock, and everything random comes from a seed. So thousands of worlds, each with
 // runners that crash, are suspended or stop, pass in seconds, and each can be had again.
 //
-// The log is eventstore.Memory behind a network that is slow and loses things. The inbox keeps the rules of the real one
-// (package bus): partitions that one runner at a time is pinned to, delivery again after a time without signs of life,
-// handing over, one order per session. What a process has sent arrives although the process dies; what it has not sent
-// never does; a process that is suspended stands still at the next thing it sends or receives.
-//
-// In two things this inbox is stricter than package bus. A message that it has given no sign of life for in time is not its
-// own any more: its delivery is ended and never acknowledged. And a message that fails after it has entered holds back
-// those behind it, and those beside it that have not failed yet, as one does that has not entered.
+// The log is eventstore.Memory behind a network that is slow and loses things. The inbox does what package inbox does,
+// by its names: inbox_test.go, claims_test.go, epoch_test.go, flight_test.go, deliver_test.go and membership_test.go
+// stand beside the files of bus/inbox, and queue_test.go is the server. A rule that is changed there has to be changed
+// here. Not simulated is the counting of attempts. What a process has sent arrives although the process dies; what it
+// has not sent never does; a process that is suspended stands still at the next thing it sends or receives.
 //
 // Held against it is, while it goes on: no command is acknowledged before what it did is stored, nor while its session
-// would have nobody left to wake it; no delta comes before what it belongs to; a runner that lost a session while it was
-// suspended calls no model and no tool for it. And when everything has come to rest, what package history says of
-// outcomes, order, runs, calls and executions, and that every log verifies.
+// would have nobody left to wake it; no delta comes before what it belongs to; a runner that is awake leaves a session
+// that it has lost, within ten seconds; one that lost a session while it was suspended calls no model and no tool for
+// it. And when everything has come to rest, what package history says of outcomes, order, runs, calls and executions,
+// and that every log verifies.
 //
 //	go test ./integration/simulation                      some seconds of random seeds
 //	go test ./integration/simulation -sim.seeds 100000    more of them

@@ -11,12 +11,14 @@ const (
 	crashes fault = iota
 	sleeps
 	stops
+	blinks // its connection is cut for a while
+	missed // the others take it for gone, and it is not
 )
 
-var faults = []weighted[fault]{{40, crashes}, {40, sleeps}, {20, stops}}
+var faults = []weighted[fault]{{30, crashes}, {35, sleeps}, {15, stops}, {10, blinks}, {10, missed}}
 
-// keep has one runner at a time run in a slot, and lets each fail, until the world is healed. The last one stays; it is sent
-// to last.
+// keep has one runner at a time run in a slot, and lets each fail, until the world is healed. The last one stays; it is
+// sent to last.
 func (w *world) keep(slot int, last chan<- *runner) {
 	time.Sleep(time.Duration(slot) * time.Microsecond) // no two at the same moment
 	n := 0
@@ -28,17 +30,28 @@ func (w *world) keep(slot int, last chan<- *runner) {
 			last <- r
 			return
 		}
+		name := r.name
 		switch choose(d, faults) {
 		case sleeps:
 			w.note("%s: suspended", r.name)
 			r.freeze()
-			time.Sleep(d.about(6 * time.Second))
+			time.Sleep(suspension(d))
 			w.note("%s: goes on", r.name)
 			r.thaw()
+			continue
+		case blinks:
+			cut := d.between(10*time.Millisecond, 3*time.Second)
+			w.note("%s: cut off for %s", r.name, cut)
+			w.running.Go(func() { w.miss(name) })
+			r.blink(cut)
+			continue
+		case missed:
+			w.miss(r.name)
 			continue
 		case crashes:
 			w.note("%s: crashes", r.name)
 			r.die()
+			w.running.Go(func() { w.miss(name) })
 		case stops:
 			w.note("%s: stops", r.name)
 			r.stop()
@@ -48,4 +61,12 @@ func (w *world) keep(slot int, last chan<- *runner) {
 		n++
 		r = w.startRunner(slot, n)
 	}
+}
+
+// suspension is a time about as long as others wait before they take over, or up to half a minute.
+func suspension(d draw) time.Duration {
+	if d.percent(40) {
+		return d.between(500*time.Millisecond, 2*time.Second)
+	}
+	return d.about(6 * time.Second)
 }

@@ -9,41 +9,43 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/eventstore"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 var errOutcome = errors.New("outcome unknown")
 
-// lose is the store's hook: now and then it is never found out whether an event was stored.
-func (w *world) lose(e schemas.Event, stored bool) error {
+// lose is the store's hook: now and then it is never found out whether a commit was stored.
+func (w *world) lose(events []schemas.Event, stored bool) error {
 	if stored {
-		w.stored(e)
+		for _, e := range events {
+			w.stored(e)
+		}
 	}
-	r := w.draw(fmt.Sprintf("%s outcome %s %t", e.Source, e.Session, stored))
+	r := w.draw(fmt.Sprintf("%s outcome %s %t", events[0].Source, events[0].Session, stored))
 	if w.faulty() && r.permille(4) {
 		return errOutcome
 	}
 	return nil
 }
 
-// farLog is a session's log as a process has it that reaches it through a network. It stores one event after the other,
-// in the background.
+// farLog is a session's log as a process has it that reaches it through a network. It stores one commit after the
+// other, in the background.
 type farLog struct {
 	*process
 	session string
-	mem     *eventstore.MemoryLog
+	mem     *eventstore.Log
 
 	mu      sync.Mutex
-	queue   []schemas.Event // handed over and not stored
-	sending bool
-	head    uint64        // last event known to be stored
-	proven  time.Time     // when the newest event that was stored was sent
-	changed chan struct{} // closed when any of these changes
+	queue   []schemas.Event // appended and not stored
+	sending bool            // a commit is on its way; what gathers behind it follows
+	head    uint64          // last event known to be stored
+	proven  time.Time       // when the newest event that was stored was sent
+	changed chan struct{}   // closed when any of these changes
 	err     error
 }
 
-var _ driver.SessionLog = (*farLog)(nil)
+var _ host.SessionLog = (*farLog)(nil)
 
 // openLog opens a session's log for a process.
 func (p *process) openLog(ctx context.Context, session string) (*farLog, error) {
@@ -66,11 +68,17 @@ func (l *farLog) Append(_ context.Context, e schemas.Event) error {
 		return l.err
 	}
 	l.queue = append(l.queue, e)
-	if !l.sending {
+	return nil
+}
+
+// Send has what has gathered stored.
+func (l *farLog) Send() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.sending && l.err == nil && len(l.queue) > 0 {
 		l.sending = true
 		go l.sendAll()
 	}
-	return nil
 }
 
 func (l *farLog) sendAll() {
@@ -80,25 +88,25 @@ func (l *farLog) sendAll() {
 			l.mu.Unlock()
 			return
 		}
-		e := l.queue[0]
+		commit := l.queue
 		l.mu.Unlock()
-		sent, err := l.store(e)
+		sent, err := l.store(commit)
 		l.mu.Lock()
 		switch {
 		case l.err != nil:
 		case err != nil:
 			l.fail(err)
 		default:
-			l.queue, l.head, l.proven = l.queue[1:], e.Seq, sent
+			l.queue, l.head, l.proven = l.queue[len(commit):], commit[len(commit)-1].Seq, sent
 			l.change()
 		}
 		l.mu.Unlock()
 	}
 }
 
-// store stores one event. Where the answer is long in coming, the log reads back and sends again, so that all it costs is
-// time.
-func (l *farLog) store(e schemas.Event) (sent time.Time, err error) {
+// store stores a commit. Where the answer is long in coming, the log reads back and sends again, so that all it costs
+// is time.
+func (l *farLog) store(commit []schemas.Event) (sent time.Time, err error) {
 	if err := l.pass("log " + l.session); err != nil {
 		return sent, err
 	}
@@ -109,12 +117,18 @@ func (l *farLog) store(e schemas.Event) (sent time.Time, err error) {
 		case r.permille(15):
 			there += r.between(0, 5*time.Second) // slow, or lost and sent again
 		case r.permille(15):
-			back += r.between(time.Second, 5*time.Second) // the answer was lost, and the event read back
+			back += r.between(time.Second, 5*time.Second) // the answer was lost, and the commit read back
 		}
 	}
 	sent = time.Now()
 	stored := make(chan error, 1)
-	time.AfterFunc(there, func() { stored <- l.mem.Append(context.Background(), e) })
+	time.AfterFunc(there, func() {
+		var err error
+		for _, e := range commit {
+			err = errors.Join(err, l.mem.Append(context.Background(), e))
+		}
+		stored <- errors.Join(err, l.mem.Flush(context.Background()))
+	})
 	err = <-stored
 	time.Sleep(back)
 	if dead := l.pass("log " + l.session); dead != nil {
@@ -155,8 +169,9 @@ func (l *farLog) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// Flush waits until what was handed over is stored.
+// Flush waits until what was appended is stored.
 func (l *farLog) Flush(ctx context.Context) error {
+	l.Send()
 	l.mu.Lock()
 	last := l.head + uint64(len(l.queue))
 	l.mu.Unlock()
@@ -165,6 +180,7 @@ func (l *farLog) Flush(ctx context.Context) error {
 
 // Confirm waits for an event that was sent since, or compares the end of the log.
 func (l *farLog) Confirm(ctx context.Context, since time.Time) error {
+	l.Send()
 	for {
 		known := false
 		err := l.until(ctx, func() bool {
@@ -230,7 +246,10 @@ func (l *farLog) Snapshot(ctx context.Context, version int) (state []byte, seq u
 
 // SaveSnapshot saves a state.
 func (l *farLog) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error {
-	return l.request(ctx, "save "+l.session, func() error { return l.mem.SaveSnapshot(context.Background(), version, seq, state) })
+	return l.request(ctx, "save "+l.session, func() error {
+		return l.mem.SaveSnapshot(context.Background(), version, seq,
+			state)
+	})
 }
 
 // Close gives the log up.

@@ -38,7 +38,8 @@ const (
 	hangs
 )
 
-var manners = []weighted[manner]{{40, says}, {10, saysSlowly}, {35, calls}, {2, callsAtLength}, {7, overloaded}, {2, refuses}, {2, breaks}, {2, hangs}}
+var manners = []weighted[manner]{{40, says}, {10, saysSlowly}, {35, calls}, {2, callsAtLength}, {7, overloaded},
+	{2, refuses}, {2, breaks}, {2, hangs}}
 
 // Stream answers. What it will say is drawn when it is asked.
 func (m *model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -66,7 +67,8 @@ func (m *model) finish(ctx context.Context, err error, yield func(schemas.Stream
 	}}, nil)
 }
 
-func (m *model) stream(ctx context.Context, session string, r draw, how manner, yield func(schemas.StreamEvent, error) bool) error {
+func (m *model) stream(ctx context.Context, session string, r draw, how manner,
+	yield func(schemas.StreamEvent, error) bool) error {
 	if err := m.wait(ctx, session, r.between(10*time.Millisecond, 300*time.Millisecond)); err != nil {
 		return err
 	}
@@ -101,15 +103,18 @@ func (m *model) stream(ctx context.Context, session string, r draw, how manner, 
 
 // wait waits as a stream does that goes through the process.
 func (m *model) wait(ctx context.Context, session string, d time.Duration) error {
-	if err := sleep(ctx, d); err != nil {
-		return err
+	err := sleep(ctx, d)
+	if dead := m.pass("model " + session); dead != nil {
+		return dead
 	}
-	return m.pass("model " + session)
+	m.goesOn(session)
+	return err
 }
 
 func reply(r draw, how manner) *schemas.AssistantMessage {
 	m := &schemas.AssistantMessage{
-		Content: schemas.Contents{schemas.Text{Text: "word"}}, StopReason: schemas.StopStop, Usage: schemas.Usage{TotalTokens: 10},
+		Content: schemas.Contents{schemas.Text{Text: "word"}}, StopReason: schemas.StopStop,
+		Usage: schemas.Usage{TotalTokens: 10},
 	}
 	switch how {
 	case overloaded:

@@ -23,8 +23,9 @@ type process struct {
 	ctx  context.Context // ends when it dies
 	kill context.CancelCauseFunc
 
-	mu     sync.Mutex
-	dead   bool
+	mu   sync.Mutex
+	dead bool
+	connection
 	frozen chan struct{} // closed when it goes on; nil while it is not suspended
 	slept  time.Time     // when it was suspended last
 	woke   time.Time     // when it went on after that
@@ -32,6 +33,7 @@ type process struct {
 
 func (w *world) newProcess(name string) *process {
 	p := &process{world: w, name: name}
+	p.again = make(chan struct{}, 1)
 	p.ctx, p.kill = context.WithCancelCause(w.ctx)
 	return p
 }
@@ -95,7 +97,15 @@ func (p *process) asleepSince(at time.Time, d time.Duration) bool {
 	return p.woke.After(at) && p.woke.Sub(p.slept) > d
 }
 
-// ask does something at a server and waits for the answer. What has been sent arrives, also when its sender is dead by then.
+// awakeSince returns when the process went on last, after it was suspended.
+func (p *process) awakeSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.woke
+}
+
+// ask does something at a server and waits for the answer. What has been sent arrives, also when its sender is dead by
+// then.
 func ask[T any](ctx context.Context, p *process, what string, effect func() (T, error)) (answer T, err error) {
 	if err := p.pass(what); err != nil {
 		return answer, err
@@ -107,7 +117,7 @@ func ask[T any](ctx context.Context, p *process, what string, effect func() (T, 
 	replied := make(chan reply, 1)
 	r := p.draw(p.name + " " + what)
 	there, back, fault := r.latency(), r.latency(), p.faulty()
-	lost, unheard := fault && r.permille(8), fault && r.permille(8)
+	lost, unheard := fault && r.permille(8) || p.isCut(), fault && r.permille(8)
 	if !lost {
 		time.AfterFunc(there, func() {
 			answer, err := effect()
@@ -124,7 +134,7 @@ func ask[T any](ctx context.Context, p *process, what string, effect func() (T, 
 	if err := p.pass(what); err != nil {
 		return answer, err
 	}
-	if lost || unheard {
+	if lost || unheard || p.isCut() {
 		return answer, errNoAnswer
 	}
 	got := <-replied
@@ -143,7 +153,7 @@ func (p *process) send(what string, effect func()) {
 		return
 	}
 	r := p.draw(p.name + " " + what)
-	if there := r.latency(); !p.faulty() || !r.permille(8) {
+	if there := r.latency(); !p.isCut() && (!p.faulty() || !r.permille(8)) {
 		time.AfterFunc(there, effect)
 	}
 }

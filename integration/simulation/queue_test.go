@@ -1,22 +1,18 @@
 package simulation_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The times of the inbox, as they are by default (package bus).
 const (
-	partitions   = 4
-	ackWait      = 6 * time.Second
-	pinnedTTL    = 4 * time.Second
-	memberTTL    = 4 * time.Second
-	handoverWait = 5 * time.Second
-	pullExpiry   = pinnedTTL / 2
-	// waitForEarlier is how long a command waits for an earlier one that is with another runner.
-	waitForEarlier = ackWait + time.Second
+	partitions = 4
+	// goneAfter is when a reader misses the heartbeats of a consumer that is gone.
+	goneAfter = 2 * time.Second
 	// duplicateWindow is how long the queues know the id of a message.
 	duplicateWindow = 10 * time.Minute
 )
@@ -28,34 +24,36 @@ type message struct {
 	cmd        schemas.Command
 	refusal    string // of a message that is no command
 	deliveries int
-	out        bool        // delivered, or not to be delivered yet
-	timer      *time.Timer // ends that
 }
 
-// queue is the server's side of the inbox: a work queue in partitions, each read by the one runner that is pinned to it.
-// The world's lock guards it.
+// delivery is a message on its way to a runner.
+type delivery struct {
+	*message
+	nth uint64 // of its consumer
+}
+
+// queue is the server's side of the inbox: a work queue and its consumers. The world's lock guards it.
 type queue struct {
-	w        *world
-	seq      uint64
-	messages []*message // in order
-	parts    [partitions]part
-	members  map[string]time.Time // when they cease to count as live
-	settled  int
+	w         *world
+	seq       uint64
+	messages  []*message  // in order
+	consumers []*consumer // in order
+	// shared are the sessions of which one of two consumers has settled what the other had delivered too.
+	shared map[string]bool
 }
 
-// part is the consumer of a partition.
-type part struct {
-	pinned  *reader
-	pinTill time.Time // when it ends unless its reader pulls
-	pulls   []pull    // open requests, one per reader
+// consumer delivers the messages of some partitions in the order of the stream, each once.
+type consumer struct {
+	name      string
+	reads     []int
+	in        *inbox // that receives; nil before it does
+	ep        *epoch
+	cursor    uint64 // sequence of the last message delivered
+	delivered uint64 // deliveries
+	pending   map[uint64]bool
 }
 
-type pull struct {
-	by         *reader
-	sent, till time.Time
-}
-
-func newQueue(w *world) *queue { return &queue{w: w, members: map[string]time.Time{}} }
+func newQueue(w *world) *queue { return &queue{w: w, shared: map[string]bool{}} }
 
 func partitionOf(session string) int { return int(hash(session) % partitions) }
 
@@ -67,165 +65,147 @@ func (q *queue) put(cmd schemas.Command, refusal string) uint64 {
 	m := &message{seq: q.seq, partition: partitionOf(cmd.Session), cmd: cmd, refusal: refusal}
 	q.messages = append(q.messages, m)
 	q.w.tell("queue: %d is %s %s of %s", m.seq, cmd.Data.CommandKind(), cmd.ID, cmd.Session)
-	q.serve(m.partition)
+	for _, c := range q.consumers {
+		q.serve(c)
+	}
 	return m.seq
 }
 
-func (q *queue) find(seq uint64) *message {
-	for _, m := range q.messages {
-		if m.seq == seq {
-			return m
+var (
+	errOverlap = errors.New("another runner's consumer has one of the partitions")
+	errGone    = errors.New("the consumer is gone")
+)
+
+// create makes a consumer. A work queue has one for each partition, but servers of a cluster may make two at the same
+// moment. A consumer is in the memory of a server, and sometimes goes with it.
+func (q *queue) create(name string, reads []int) error {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	r := q.w.draw("create " + name)
+	overlap := slices.ContainsFunc(q.consumers, func(c *consumer) bool {
+		return slices.ContainsFunc(c.reads, func(n int) bool { return slices.Contains(reads, n) })
+	})
+	if overlap && (q.w.healed || !r.percent(10)) {
+		return errOverlap
+	}
+	q.w.tell("queue: consumer %s of %v, overlapping %v", name, reads, overlap)
+	q.consumers = append(q.consumers, &consumer{name: name, reads: reads, pending: map[uint64]bool{}})
+	if !q.w.healed && r.percent(5) {
+		time.AfterFunc(r.about(5*time.Second), func() {
+			if q.w.faulty() {
+				q.remove(name, goneAfter)
+			}
+		})
+	}
+	return nil
+}
+
+// consume has an inbox receive what a consumer delivers.
+func (q *queue) consume(name string, in *inbox, ep *epoch) error {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	c := q.find(name)
+	if c == nil {
+		return errGone
+	}
+	c.in, c.ep = in, ep
+	q.serve(c)
+	return nil
+}
+
+// find returns a consumer, nil if there is none of the name.
+func (q *queue) find(name string) *consumer {
+	for _, c := range q.consumers {
+		if c.name == name {
+			return c
 		}
 	}
 	return nil
 }
 
-// before returns the sequences of a session's messages in the queue before one.
-func (q *queue) before(session string, seq uint64) (earlier []uint64) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
+// serve delivers what there is.
+func (q *queue) serve(c *consumer) {
+	if c.in == nil {
+		return
+	}
 	for _, m := range q.messages {
-		if m.seq < seq && m.cmd.Session == session {
-			earlier = append(earlier, m.seq)
+		if m.seq <= c.cursor || !slices.Contains(c.reads, m.partition) {
+			continue
 		}
-	}
-	return earlier
-}
-
-// pull asks for the messages of a partition, for a while.
-func (q *queue) pull(rd *reader, sent time.Time) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
-	p := &q.parts[rd.n]
-	p.forget(rd)
-	p.pulls = append(p.pulls, pull{rd, sent, time.Now().Add(pullExpiry)})
-	if p.pinned == rd {
-		p.pinTill = time.Now().Add(pinnedTTL)
-	}
-	q.serve(rd.n)
-}
-
-func (p *part) forget(rd *reader) {
-	p.pulls = slices.DeleteFunc(p.pulls, func(o pull) bool { return o.by == rd })
-}
-
-// leave takes back a reader's request, and its pin.
-func (q *queue) leave(rd *reader) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
-	p := &q.parts[rd.n]
-	p.forget(rd)
-	if p.pinned == rd {
-		p.pinned = nil
-	}
-	q.serve(rd.n)
-}
-
-// serve delivers what there is to the reader that is pinned, and pins one if none is. What was delivered before comes first.
-func (q *queue) serve(n int) {
-	now := time.Now()
-	p := &q.parts[n]
-	p.pulls = slices.DeleteFunc(p.pulls, func(o pull) bool { return !o.till.After(now) })
-	if p.pinned != nil && !p.pinTill.After(now) {
-		p.pinned = nil
-	}
-	if p.pinned == nil && len(p.pulls) > 0 {
-		p.pinned, p.pinTill = p.pulls[0].by, now.Add(pinnedTTL)
-		q.w.tell("queue: partition %d is read by %s", n, p.pinned.name)
-	}
-	open := slices.IndexFunc(p.pulls, func(o pull) bool { return o.by == p.pinned })
-	if open < 0 {
-		return
-	}
-	for _, again := range []bool{true, false} {
-		for _, m := range q.messages {
-			if m.partition == n && !m.out && m.deliveries > 0 == again {
-				q.deliver(m, p.pulls[open])
-			}
+		m.deliveries++
+		c.delivered++
+		c.cursor, c.pending[m.seq] = m.seq, true
+		q.w.tell("queue: delivers %d, %s, by %s, time %d", m.seq, m.cmd.ID, c.name, m.deliveries)
+		d, in, ep := delivery{m, c.delivered}, c.in, c.ep
+		if q.w.healed || !q.w.draw(fmt.Sprintf("delivers %d %s", m.seq, c.name)).permille(8) {
+			in.deliver(c.name, func() { in.receive(ep, d) })
 		}
 	}
 }
 
-func (q *queue) deliver(m *message, to pull) {
-	m.deliveries++
-	m.out = true
-	m.timer = time.AfterFunc(ackWait+time.Duration(m.seq)*time.Microsecond, func() { q.again(m) }) // no two at the same moment
-	rd := to.by
-	q.w.tell("queue: delivers %d, %s, to %s, time %d", m.seq, m.cmd.ID, rd.name, m.deliveries)
-	d := &delivery{reader: rd, asked: to.sent, told: to.sent, seq: m.seq, cmd: m.cmd, refusal: m.refusal, count: m.deliveries}
-	time.AfterFunc(q.w.draw(d.what("comes")).latency(), func() { rd.receive(d) })
-}
-
-// again makes a message free to be delivered.
-func (q *queue) again(m *message) {
+// remove deletes a consumer, and reports whether it was there. Its reader learns of it at once, or after a while. With
+// it go its acknowledgements.
+func (q *queue) remove(name string, notice time.Duration) bool {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
-	if q.find(m.seq) != nil {
-		m.out = false
-		q.serve(m.partition)
+	c := q.find(name)
+	if c == nil {
+		return false
 	}
+	q.w.tell("queue: no consumer %s any more", name)
+	q.consumers = slices.DeleteFunc(q.consumers, func(o *consumer) bool { return o == c })
+	if c.in == nil {
+		return true
+	}
+	if !q.w.healed && q.w.draw("gone "+name).percent(10) {
+		notice = goneAfter // the answer to its request was lost
+	}
+	time.AfterFunc(notice, func() { c.in.deliver(name, func() { c.in.breakEpoch(c.ep, errGone) }) })
+	return true
 }
 
-// ack settles a message.
-func (q *queue) ack(seq uint64, by string) {
+// names are the consumers there are.
+func (q *queue) names() (names []string) {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
-	m := q.find(seq)
-	if m == nil {
+	for _, c := range q.consumers {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// info is what a consumer has delivered, and how much of it was settled.
+type info struct{ delivered, settled uint64 }
+
+func (q *queue) info(name string) (info, error) {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	c := q.find(name)
+	if c == nil {
+		return info{}, errGone
+	}
+	return info{c.delivered, c.delivered - uint64(len(c.pending))}, nil
+}
+
+// ack settles a message, if its consumer is still there.
+func (q *queue) ack(name string, seq uint64, by string) {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	c := q.find(name)
+	if c == nil || !c.pending[seq] {
+		q.w.tell("%s: acknowledges %d too late", by, seq)
 		return
 	}
-	m.timer.Stop()
-	q.messages = slices.DeleteFunc(q.messages, func(o *message) bool { return o == m })
-	q.settled++
+	delete(c.pending, seq)
+	at := slices.IndexFunc(q.messages, func(m *message) bool { return m.seq == seq })
+	if at < 0 {
+		return
+	}
+	m := q.messages[at]
+	if slices.ContainsFunc(q.consumers, func(o *consumer) bool { return o.pending[seq] }) {
+		q.shared[m.cmd.Session] = true
+	}
+	q.messages = slices.Delete(q.messages, at, at+1)
 	q.w.tell("%s: acknowledges %d, %s", by, seq, m.cmd.ID)
 	q.w.checkAck(m, by)
-}
-
-// nak gives a message back.
-func (q *queue) nak(seq uint64, delay time.Duration) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
-	m := q.find(seq)
-	switch {
-	case m == nil || !m.out:
-	case delay > 0:
-		m.timer.Reset(delay)
-	default:
-		m.timer.Stop()
-		m.out = false
-		q.serve(m.partition)
-	}
-}
-
-// alive says that a message is being worked on.
-func (q *queue) alive(seq uint64) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
-	if m := q.find(seq); m != nil && m.out {
-		m.timer.Reset(ackWait)
-	}
-}
-
-// join counts a runner as live for a while, and returns all that are.
-func (q *queue) join(name string) (live []string) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
-	now := time.Now()
-	q.members[name] = now.Add(memberTTL)
-	for other, till := range q.members {
-		if till.After(now) {
-			live = append(live, other)
-		} else {
-			delete(q.members, other)
-		}
-	}
-	slices.Sort(live)
-	return live
-}
-
-// part takes a runner out of those that are live.
-func (q *queue) part(name string) {
-	q.w.mu.Lock()
-	defer q.w.mu.Unlock()
-	delete(q.members, name)
 }

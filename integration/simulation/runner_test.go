@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -31,7 +32,7 @@ func (w *world) startRunner(slot, n int) *runner {
 	r.stop = cancel
 	work, end := context.WithCancelCause(r.ctx)
 	context.AfterFunc(stop, func() { end(driver.ErrStopped) })
-	in := newInbox(r.process, driver.NewHost(r.options()), work)
+	in := newInbox(r.process, host.New(r.options()), work)
 	w.running.Go(func() {
 		defer close(r.done)
 		in.run(stop)
@@ -42,19 +43,22 @@ func (w *world) startRunner(slot, n int) *runner {
 	return r
 }
 
-func (r *runner) options() driver.HostOptions {
-	o := driver.HostOptions{
-		Open: r.open, Model: &model{r}, Tools: &dispatcher{r}, Toolbox: toolbox{}, Live: &live{r.process},
-		Timers: &timers{r.process}, Clock: processClock{r.process}, Source: r.source,
+func (r *runner) options() host.Options {
+	o := host.Options{
+		Deps: driver.Deps{
+			Model: &model{r}, Tools: &dispatcher{r}, Live: &live{r.process}, Timers: &timers{r.process},
+			Clock: processClock{r.process}, Nonce: func() string { return "n" }, // seeds give the same again
+			Source: r.source, IdleTimeout: 20 * time.Second, CallWindow: r.window,
+			Retryable: func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textOverloaded },
+		},
+		Open: r.open, Toolbox: toolbox{},
 		Defaults: schemas.RunConfig{
 			Model: schemas.ModelRef{ID: "m"}, Limits: schemas.Limits{MaxTurns: 40},
 			Retry:     schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: 700, MaxDelayMs: 5000},
 			Fallbacks: []schemas.ModelRef{{ID: "fallback"}},
 		},
-		Retryable:     func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textOverloaded },
 		CheckModel:    checkModel,
-		IdleTimeout:   20 * time.Second,
-		SnapshotEvery: 25, CacheSize: 2, CacheAge: 5 * time.Second, CallsInQueue: r.window,
+		SnapshotEvery: 25, CacheSize: 2, CacheAge: 5 * time.Second,
 	}
 	switch d := newChance(r.seed).draw("limits"); {
 	case d.percent(30):
@@ -65,7 +69,7 @@ func (r *runner) options() driver.HostOptions {
 	return o
 }
 
-func (r *runner) open(ctx context.Context, session string) (driver.SessionLog, error) {
+func (r *runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	l, err := r.openLog(ctx, session)
 	if err != nil {
 		return nil, err
@@ -79,20 +83,40 @@ func (r *runner) open(ctx context.Context, session string) (driver.SessionLog, e
 // acts is told of everything that the log cannot fence: a call of a model or a tool. A runner that has been suspended
 // since another one wrote must not get that far.
 func (r *runner) acts(what, session string) {
+	lost, at := r.lost(session)
+	if lost && r.asleepSince(at, maxSilence) {
+		r.violated("%s: %s for %s, which another runner has extended at %s while this one was suspended", r.name, what,
+			session, at.Format(clock))
+	}
+}
+
+// lost reports whether another runner has extended a session that this one holds, and when first.
+func (r *runner) lost(session string) (bool, time.Time) {
 	r.mu.Lock()
 	l := r.logs[session]
 	r.mu.Unlock()
 	l.mu.Lock()
 	head := l.head
 	l.mu.Unlock()
-	lost, at := r.writtenBehind(session, head, r.source)
-	if lost && r.asleepSince(at, maxSilence) {
-		r.violated("%s: %s for %s, which another runner has extended at %s while this one was suspended", r.name, what, session, at.Format(clock))
+	return r.writtenBehind(session, head, r.source)
+}
+
+// goesOn is told that a model's reply goes on. A runner that is awake must leave a session that it has lost: by then it
+// has missed its consumer, has read anew, and asked the log.
+func (r *runner) goesOn(session string) {
+	lost, at := r.lost(session)
+	if woke := r.awakeSince(); woke.After(at) {
+		at = woke
+	}
+	if late := time.Since(at); lost && late > leaveWithin {
+		r.violated("%s: is still at work for %s, which another runner has extended, after %s", r.name, session, late)
 	}
 }
 
+const leaveWithin = 10 * time.Second
+
 // maxSilence is after how long a suspension a runner has to make sure that a session is its own.
-const maxSilence = time.Second
+const maxSilence = 400 * time.Millisecond
 
 // live takes the deltas, and wants what they belong to to be stored.
 type live struct{ *process }
@@ -103,7 +127,7 @@ func (l *live) Update(_ context.Context, u schemas.Update) {
 	}
 }
 
-func (l *live) Settle(context.Context, string, uint64) {}
+func (l *live) Flush(context.Context, string, uint64) {}
 
 // timers are kept by the server.
 type timers struct{ *process }

@@ -38,9 +38,9 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// A seed is good for nothing if it does not give the same again. It does, but where several goroutines of one process go on
-// at the same moment and it matters which is first: that is for Go's scheduler to say, and with the race detector it says
-// something else each time.
+// A seed is good for nothing if it does not give the same again. It does, but where several goroutines of one process
+// go on at the same moment and it matters which is first: that is for Go's scheduler to say, and with the race detector
+// it says something else each time.
 func TestASeedReplays(t *testing.T) {
 	same := 0
 	for n := range uint64(replays) {

@@ -48,7 +48,7 @@ func (d *dispatcher) Cancel(_ context.Context, session string, call schemas.Call
 	return nil
 }
 
-// toolWait is after how long without a sign of life of its worker a call is delivered to another.
+// toolWait is after how long without a heartbeat of its worker a call is delivered to another.
 const toolWait = 30 * time.Second
 
 // job is a call in the workers' queue.
@@ -61,7 +61,7 @@ type job struct {
 
 // putCall stores a call, unless it is known, and has a worker take it.
 func (w *world) putCall(req schemas.ToolRequest) {
-	key := req.IdempotencyKey()
+	key := callID(req)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if at, known := w.seenCalls[key]; known && time.Since(at) < duplicateWindow {
@@ -128,7 +128,7 @@ func (w *world) work(j *job) {
 
 // deliverCall has a worker take a call. It reports whether that one has settled it.
 func (w *world) deliverCall(j *job) bool {
-	key := j.req.IdempotencyKey()
+	key := callID(j.req)
 	r := w.draw("worker " + key)
 	j.deliveries++
 	first, how := j.deliveries == 1, choose(r, deaths)
@@ -191,7 +191,7 @@ func (w *world) answer(j *job, r draw, how death, result schemas.ToolResult, isE
 	}
 	time.Sleep(r.latency())
 	w.mu.Lock()
-	delete(w.jobs, j.req.IdempotencyKey())
+	delete(w.jobs, callID(j.req))
 	j.settled = true
 	w.mu.Unlock()
 	if twice { // when nobody knows any more that it was stored
@@ -205,10 +205,13 @@ func (w *world) answer(j *job, r draw, how death, result schemas.ToolResult, isE
 func (w *world) count(req schemas.ToolRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := req.IdempotencyKey()
+	key := callID(req)
 	w.executions[key]++
 	w.tell("tool %s executes %s", req.ToolName, key)
 	if s := w.sessions[req.Session]; s.state.Seq < req.StartSeq {
 		w.fail(fmt.Sprintf("%s is executed, and its tool_execution_start is not stored", key))
 	}
 }
+
+// callID is the call as the logs know it.
+func callID(req schemas.ToolRequest) string { return req.Session + "/" + string(req.Call) }

@@ -27,9 +27,9 @@ type world struct {
 	jobs       map[string]*job      // calls that wait for a worker or have one
 	seenCalls  map[string]time.Time // when a call was stored
 	timers     map[string]*timer
+	members    members
 	commands   []history.Command
 	executions map[string]int
-	passed     map[pair]bool // what may have entered in another order
 	violations []string
 	trace      *[]string // what happened; nil if nobody wants to know
 	begun      time.Time
@@ -50,12 +50,13 @@ type write struct {
 func newWorld(seed uint64, trace *[]string) (w *world, end context.CancelFunc) {
 	w = &world{
 		chance: newChance(seed), store: eventstore.NewMemory(), sessions: map[string]*session{}, jobs: map[string]*job{},
-		seenCalls: map[string]time.Time{}, timers: map[string]*timer{}, passed: map[pair]bool{}, executions: map[string]int{}, trace: trace,
-		begun: time.Now(),
+		seenCalls: map[string]time.Time{}, timers: map[string]*timer{}, executions: map[string]int{}, trace: trace,
+		begun:   time.Now(),
+		members: members{entries: map[string]time.Time{}},
 	}
 	w.window = 1 + w.draw("window").IntN(3)
 	w.ctx, end = context.WithCancel(context.Background())
-	w.store.OnAppend = w.lose
+	w.store.OnCommit = w.lose
 	w.queue = newQueue(w)
 	return w, end
 }

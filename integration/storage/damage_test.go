@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -60,9 +60,9 @@ func TestADamagedLastBlock(t *testing.T) {
 	}
 }
 
-// A wrong byte in a block that is not the last costs the rest of that block. What is behind it stays, so that the log has a
-// hole: verifying names the first event that is not what it should be, and a runner that has to read the log refuses to go
-// on. Other sessions do.
+// A wrong byte in a block that is not the last costs the rest of that block. What is behind it stays, so that the log
+// has a hole: verifying names the first event that is not what it should be, and a runner that has to read the log
+// refuses to go on. Other sessions do.
 func TestADamagedBlockInTheMiddle(t *testing.T) {
 	var j journal
 	c := cluster.Start(t, cluster.Options{Servers: 1})
@@ -85,16 +85,17 @@ func TestADamagedBlockInTheMiddle(t *testing.T) {
 	if err != nil || report.OK() {
 		t.Fatalf("report %+v, %v", report, err)
 	}
-	if report.Bad.Seq != report.Events+1 || report.Bad.What != "id" {
+	if report.Bad.Seq != report.Events+1 || report.Bad.What != "commit" {
 		t.Errorf("%d events are good, then %v", report.Events, report.Bad)
 	}
 	system.StartRunner(t, c.URL(), system.RunnerOptions{
-		Model: &rehearsal.Model{}, Inbox: bus.InboxOptions{RunnerID: "second", Logger: j.logger()},
+		Model: &rehearsal.Model{}, Inbox: inbox.Options{RunnerID: "second", Logger: j.logger()},
 	})
 	if err := publish(t, s, "s1", "again"); err != nil {
 		t.Fatal(err)
 	}
-	system.Eventually(t, "the runner says that the log is damaged", func() bool { return j.says("session s1", "log damaged") > 0 })
+	system.Eventually(t, "the runner says that the log is damaged",
+		func() bool { return j.says("session s1", "log damaged") > 0 })
 	if err := publish(t, s, "s2", "hello"); err != nil {
 		t.Fatal(err)
 	}

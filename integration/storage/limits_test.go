@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -25,15 +26,16 @@ const codeStoreFailed jetstream.ErrorCode = 10077
 
 func full(err error) bool {
 	var refused *jetstream.APIError
-	return errors.As(err, &refused) && refused.ErrorCode == codeStoreFailed && strings.Contains(err.Error(), "maximum bytes")
+	return errors.As(err, &refused) && refused.ErrorCode == codeStoreFailed &&
+		strings.Contains(err.Error(), "maximum bytes")
 }
 
-// An inbox that is full tells the sender. What it had acknowledged is answered once there is a runner, a timer that came
-// due meanwhile arrives, and then there is room again.
+// An inbox that is full tells the sender. What it had acknowledged is answered once there is a runner, a timer that
+// came due meanwhile arrives, and then there is room again.
 func TestAFullInbox(t *testing.T) {
 	server := system.StartServer(t, false)
 	conn := system.Connect(t, server.ClientURL(), "sender")
-	if err := bus.Setup(t.Context(), conn, bus.StreamOptions{CommandMaxBytes: 64 << 10}); err != nil {
+	if err := streams.Setup(t.Context(), conn, streams.Options{CommandMaxBytes: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	acked, sent := map[string][]string{}, uint64(0)
@@ -50,7 +52,8 @@ func TestAFullInbox(t *testing.T) {
 		sent++
 	}
 	soon := time.Now().Add(100 * time.Millisecond)
-	if err := bus.NewTimers(conn).Schedule(t.Context(), "s0", soon, schemas.Timer{Name: schemas.TimerRunDeadline, RunID: "r1"}); err != nil {
+	if err := bus.NewTimers(conn).Schedule(t.Context(), "s0", soon,
+		schemas.Timer{Name: schemas.TimerRunDeadline, RunID: "r1"}); err != nil {
 		t.Fatal(err)
 	}
 	s := system.Start(t, server.ClientURL(), system.Options{Model: &rehearsal.Model{}})
@@ -69,7 +72,8 @@ func TestAFullInbox(t *testing.T) {
 // stay in the inbox. With room they go on.
 func TestAFullLog(t *testing.T) {
 	var j journal
-	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}, Logger: j.logger(), Streams: bus.StreamOptions{EventMaxBytes: 20 << 10}})
+	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}, Logger: j.logger(),
+		Streams: streams.Options{EventMaxBytes: 20 << 10}})
 	acked := map[string][]string{}
 	for i := range 20 {
 		session, text := fmt.Sprintf("s%d", i%2), fmt.Sprint("hello ", i)
@@ -78,25 +82,28 @@ func TestAFullLog(t *testing.T) {
 		}
 		acked[session] = append(acked[session], text)
 	}
-	system.Eventually(t, "the runner says that it waits", func() bool { return j.says("append refused", "maximum bytes exceeded") > 0 })
+	system.Eventually(t, "the runner says that it waits",
+		func() bool { return j.says("append refused", "maximum bytes exceeded") > 0 })
 	for session := range acked {
 		s.Verify(t, session)
 	}
 	if s.Messages(t, schemas.StreamCommands, "") == 0 {
 		t.Error("no command waits")
 	}
-	if err := bus.Setup(t.Context(), s.Client, bus.StreamOptions{EventMaxBytes: 10 << 20}); err != nil {
+	if err := streams.Setup(t.Context(), s.Client, streams.Options{EventMaxBytes: 10 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, s, acked)
 }
 
-// A call for which the queue has no room is not answered with an error: its session tries again until there is room, and
-// the tool runs once.
+// A call for which the queue has no room is not answered with an error: its session tries again until there is room,
+// and the tool runs once.
 func TestAFullToolQueue(t *testing.T) {
 	var j journal
-	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: noArguments}), scripted.Text("done"))
-	s := system.StartAlone(t, system.Options{Model: model, Logger: j.logger(), Streams: bus.StreamOptions{ToolMaxBytes: 4 << 10}})
+	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: noArguments}),
+		scripted.Text("done"))
+	s := system.StartAlone(t, system.Options{Model: model, Logger: j.logger(),
+		Streams: streams.Options{ToolMaxBytes: 4 << 10}})
 	var err error
 	for i := 0; err == nil; i++ {
 		subject := s.Client.Subjects().Tool("absent", "x", fmt.Sprintf("c%d", i))
@@ -108,12 +115,14 @@ func TestAFullToolQueue(t *testing.T) {
 	if err := publish(t, s, "s1", "go"); err != nil {
 		t.Fatal(err)
 	}
-	system.Eventually(t, "the runner says that it waits", func() bool { return j.says("dispatch call", "maximum bytes exceeded") > 0 })
+	system.Eventually(t, "the runner says that it waits",
+		func() bool { return j.says("dispatch call", "maximum bytes exceeded") > 0 })
 	stream, err := s.Client.JetStream().Stream(t.Context(), schemas.StreamTools)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(s.Client.Subjects().Tool("absent", "x", "*"))); err != nil {
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(s.Client.Subjects().Tool("absent", "x",
+		"*"))); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, s, map[string][]string{"s1": {"go"}})
@@ -123,25 +132,26 @@ func TestAFullToolQueue(t *testing.T) {
 	}
 }
 
-// A payload for which the object store has no room is not referred to by the log, although the store may say that it has
-// it: half of it. With room the session goes on.
+// A payload for which the object store has no room is not referred to by the log, although the store may say that it
+// has it: half of it. With room the session goes on.
 func TestAFullObjectStore(t *testing.T) {
 	var j journal
 	big := tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "big"},
-		Execute: func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {
 			return schemas.TextResult(strings.Repeat("0123456789", 40<<10)), nil
 		},
 	}
 	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "big", Arguments: noArguments}), scripted.Text("done"))
 	s := system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{big}, Logger: j.logger(),
-		Streams: bus.StreamOptions{BlobMaxBytes: 200 << 10}})
+		Streams: streams.Options{BlobMaxBytes: 200 << 10}})
 	if err := publish(t, s, "s1", "go"); err != nil {
 		t.Fatal(err)
 	}
-	system.Eventually(t, "the runner has tried again", func() bool { return j.says("session given up", "maximum bytes exceeded") > 2 })
+	system.Eventually(t, "the runner has tried again",
+		func() bool { return j.says("session given up", "maximum bytes exceeded") > 2 })
 	s.Verify(t, "s1")
-	if err := bus.Setup(t.Context(), s.Client, bus.StreamOptions{BlobMaxBytes: 10 << 20}); err != nil {
+	if err := streams.Setup(t.Context(), s.Client, streams.Options{BlobMaxBytes: 10 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, s, map[string][]string{"s1": {"go"}})

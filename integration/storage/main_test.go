@@ -22,8 +22,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source; forgotten is one of an object store's Put in nats.go 1.55.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source; forgotten is one of an object store's Put in nats.go 1.55.
 const (
 	sourcing  = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 	forgotten = "github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"

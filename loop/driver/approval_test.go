@@ -8,17 +8,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // asking has calls of echo need an approval, for at most a minute.
-func asking(o *driver.HostOptions) {
+func asking(o *host.Options) {
 	o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"echo"}, TimeoutMs: 60_000}
 }
 
 // approvals are the events of approvals, as data.
-func (r *rig) approvals() (all []schemas.EventData) {
-	for _, e := range r.events() {
+func approvals(r *looptest.Rig) (all []schemas.EventData) {
+	for _, e := range r.Events() {
 		switch e.Data.(type) {
 		case *schemas.ApprovalRequested, *schemas.ApprovalResolved, *schemas.CommandRejected:
 			all = append(all, e.Data)
@@ -27,16 +29,16 @@ func (r *rig) approvals() (all []schemas.EventData) {
 	return all
 }
 
-func (r *rig) wantApprovals(want ...schemas.EventData) {
-	r.t.Helper()
-	if d := cmp.Diff(want, r.approvals()); d != "" {
-		r.t.Errorf("approvals (-want +got):\n%s", d)
+func wantApprovals(r *looptest.Rig, want ...schemas.EventData) {
+	r.T.Helper()
+	if d := cmp.Diff(want, approvals(r)); d != "" {
+		r.T.Errorf("approvals (-want +got):\n%s", d)
 	}
 }
 
 // results are the texts of the tool results in the log.
-func (r *rig) results() (texts []string) {
-	for _, e := range r.events() {
+func results(r *looptest.Rig) (texts []string) {
+	for _, e := range r.Events() {
 		if end, ok := e.Data.(*schemas.ToolExecutionEnd); ok {
 			texts = append(texts, end.Result.Content.JoinText())
 		}
@@ -45,7 +47,8 @@ func (r *rig) results() (texts []string) {
 }
 
 func requested(call schemas.CallKey, id string) *schemas.ApprovalRequested {
-	return &schemas.ApprovalRequested{Call: call, ToolCallID: id, ToolName: "echo", Args: []byte(`{"v":"` + id + `"}`), By: "policy", TimeoutMs: 60_000}
+	return &schemas.ApprovalRequested{Call: call, ToolCallID: id, ToolName: "echo", Args: []byte(`{"v":"` + id + `"}`),
+		By: "policy", TimeoutMs: 60_000}
 }
 
 func decision(call schemas.CallKey, by, reason string) schemas.ApprovalAnswer {
@@ -54,63 +57,81 @@ func decision(call schemas.CallKey, by, reason string) schemas.ApprovalAnswer {
 
 // TestACallWaitsForItsApproval goes through restarts: every step is taken by another host.
 func TestACallWaitsForItsApproval(t *testing.T) {
-	r := newRig(t, nil)
+	t.Parallel()
+	r := looptest.New(t, nil)
 	next := func(id string, data schemas.CommandData) {
 		t.Helper()
-		r.host = r.newHost(toolThenDone("t1"), asking)
-		r.deliver(id, data)
+		r.Host = r.NewHost(looptest.ToolThenDone("t1"), asking)
+		r.Deliver(id, data)
 	}
-	next("p1", prompt("go")) // returns: the session rests
-	next("p1", prompt("go"))
-	if len(r.tools.requests) != 0 {
-		t.Fatal("the call was handed over without approval")
+	next("p1", looptest.Prompt("go")) // returns: the session rests
+	next("p1", looptest.Prompt("go"))
+	if len(r.Tools.Requests) != 0 {
+		t.Fatal("the call was dispatched without approval")
 	}
-	next("a1", &schemas.Approve{ApprovalAnswer: decision("", "ann", "looks harmless")})
+	next("a1", &schemas.Approve{ApprovalAnswer: decision("c9", "ann", "looks harmless")})
 	next("a2", &schemas.Deny{ApprovalAnswer: decision("c9", "bob", "too late")})
-	id, result := answerTo(r.tools.take(t), "ok")
+	id, result := looptest.AnswerTo(r.Tools.Take(t), "ok")
 	next(id, result)
-	r.wantEnd(schemas.EndNoToolCalls)
-	r.wantApprovals(requested("c9", "t1"),
+	r.WantEnd(schemas.EndNoToolCalls)
+	wantApprovals(r, requested("c9", "t1"),
 		&schemas.ApprovalResolved{Call: "c9", ToolCallID: "t1", Approved: true, By: "ann", Reason: "looks harmless"},
-		&schemas.CommandRejected{CommandID: "a2", Kind: schemas.CommandDeny, Code: schemas.RejectConsumed, Reason: "call c9 has been answered already"},
+		&schemas.CommandRejected{CommandID: "a2", Kind: schemas.CommandDeny, Code: schemas.RejectConsumed,
+			Reason: "call c9 has been answered already"},
 	)
 }
 
 // TestAnApprovalGoesOnAfterEveryEvent takes the session up by another host after each event of a run with an approval,
 // and delivers everything once more.
 func TestAnApprovalGoesOnAfterEveryEvent(t *testing.T) {
-	play := func(r *rig) {
-		r.deliver("p1", prompt("go"))
-		r.deliver("a1", &schemas.Approve{ApprovalAnswer: decision("", "ann", "")})
-		for range r.tools.requests { // once more where it may have been handed over before
-			id, result := answerTo(r.tools.take(t), "ok")
-			r.deliver(id, result)
+	t.Parallel()
+	play := func(r *looptest.Rig) {
+		r.Deliver("p1", looptest.Prompt("go"))
+		r.Deliver("a1", &schemas.Approve{ApprovalAnswer: decision(lastAsked(r), "ann", "")})
+		for range r.Tools.Requests { // once more where it may have been dispatched before
+			id, result := looptest.AnswerTo(r.Tools.Take(t), "ok")
+			r.Deliver(id, result)
 		}
-		r.wantEnd(schemas.EndNoToolCalls)
+		r.WantEnd(schemas.EndNoToolCalls)
 	}
-	whole := newRig(t, toolThenDone("t1"), asking)
+	whole := looptest.New(t, looptest.ToolThenDone("t1"), asking)
 	play(whole)
-	for n := range whole.events() {
-		r := newRig(t, toolThenDone("t1"), asking)
-		for _, e := range whole.events()[:n] {
-			appendTo(t, r, e)
-		}
+	for n := range whole.Events() {
+		r := looptest.New(t, looptest.ToolThenDone("t1"), asking)
+		appendTo(t, r, whole.Events()[:n])
 		play(r)
 		for kind, want := range map[schemas.EventType]int{
-			schemas.EventApprovalRequested: 1, schemas.EventApprovalResolved: 1, schemas.EventToolExecutionEnd: 1, schemas.EventAgentEnd: 1,
+			schemas.EventApprovalRequested: 1, schemas.EventApprovalResolved: 1, schemas.EventToolExecutionEnd: 1,
+			schemas.EventAgentEnd: 1,
 		} {
-			if got := r.count(kind); got != want {
+			if got := r.Count(kind); got != want {
 				t.Errorf("after %d events: %d %s, want %d", n, got, kind, want)
 			}
 		}
 	}
 }
 
-func appendTo(t *testing.T, r *rig, e schemas.Event) {
+// lastAsked is the call that was asked about last: what comes before it in the log may be a run that was resumed.
+func lastAsked(r *looptest.Rig) (call schemas.CallKey) {
+	for _, e := range r.Events() {
+		if request, ok := e.Data.(*schemas.ApprovalRequested); ok {
+			call = request.Call
+		}
+	}
+	return call
+}
+
+// appendTo stores events in the session's log.
+func appendTo(t *testing.T, r *looptest.Rig, events []schemas.Event) {
 	t.Helper()
-	log, err := r.store.Open(t.Context(), e.Session)
+	log, err := r.Store.Open(t.Context(), "s1")
+	for _, e := range events {
+		if err == nil {
+			err = log.Append(t.Context(), e)
+		}
+	}
 	if err == nil {
-		err = log.Append(t.Context(), e)
+		err = log.Flush(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -118,72 +139,83 @@ func appendTo(t *testing.T, r *rig, e schemas.Event) {
 }
 
 func TestADeniedCallIsAnsweredWithTheReason(t *testing.T) {
-	r := newRig(t, toolThenDone("t1"), asking)
-	r.deliver("p1", prompt("go"))
-	r.deliver("d1", &schemas.Deny{ApprovalAnswer: decision("c9", "bob", "not on a Friday")})
-	r.wantEnd(schemas.EndNoToolCalls)
-	if d := cmp.Diff([]string{"not on a Friday"}, r.results()); d != "" || len(r.tools.requests) != 0 {
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1"), asking)
+	r.Deliver("p1", looptest.Prompt("go"))
+	r.Deliver("d1", &schemas.Deny{ApprovalAnswer: decision("c9", "bob", "not on a Friday")})
+	r.WantEnd(schemas.EndNoToolCalls)
+	if d := cmp.Diff([]string{"not on a Friday"}, results(r)); d != "" || len(r.Tools.Requests) != 0 {
 		t.Errorf("results (-want +got):\n%s", d)
 	}
 }
 
 func TestTimeDenies(t *testing.T) {
+	t.Parallel()
 	timers := timetable{}
-	r := newRig(t, toolThenDone("t1"), asking, func(o *driver.HostOptions) { o.Timers = timers })
-	r.deliver("p1", prompt("go"))
+	r := looptest.New(t, looptest.ToolThenDone("t1"), asking, func(o *host.Options) { o.Timers = timers })
+	r.Deliver("p1", looptest.Prompt("go"))
 	if at := timers["approval_c9 r2"]; time.Until(at) < 50*time.Second {
 		t.Fatalf("the timer is set for %s: %v", at, timers)
 	}
-	r.deliver("due", &schemas.Timer{Name: "approval_c9", Call: "c9", RunID: "r2"})
-	r.deliver("due again", &schemas.Timer{Name: "approval_c9", Call: "c9", RunID: "r2"})
-	r.wantEnd(schemas.EndNoToolCalls)
-	r.wantApprovals(requested("c9", "t1"), &schemas.ApprovalResolved{
+	r.Deliver("due", &schemas.Timer{Name: "approval_c9", Call: "c9", RunID: "r2"})
+	r.Deliver("due again", &schemas.Timer{Name: "approval_c9", Call: "c9", RunID: "r2"})
+	r.WantEnd(schemas.EndNoToolCalls)
+	wantApprovals(r, requested("c9", "t1"), &schemas.ApprovalResolved{
 		Call: "c9", ToolCallID: "t1", By: "time", Reason: "Nobody approved the call within 1m0s"})
 }
 
 // TestOneWaitingCallHoldsUpNoOther has the hook ask about one call of two.
 func TestOneWaitingCallHoldsUpNoOther(t *testing.T) {
-	r := newRig(t, toolThenDone("t1", "t2"), func(o *driver.HostOptions) {
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"), func(o *host.Options) {
 		o.Hooks.BeforeToolCall = func(_ context.Context, c driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
 			return driver.BeforeToolCallResult{Ask: c.ToolCall.ID == "t1", Reason: "the first is odd", By: "guard"}, nil
 		}
 	})
-	r.deliver("p1", prompt("go"))
-	second := r.tools.take(t)
+	r.Deliver("p1", looptest.Prompt("go"))
+	second := r.Tools.Take(t)
 	if second.ToolCallID != "t2" {
-		t.Fatalf("handed over %s", second.ToolCallID)
+		t.Fatalf("dispatched %s", second.ToolCallID)
 	}
-	id, result := answerTo(second, "two")
-	r.deliver(id, result)
-	r.deliver("a1", &schemas.Approve{})
-	id, result = answerTo(r.tools.take(t), "one")
-	r.deliver(id, result)
-	r.wantEnd(schemas.EndNoToolCalls)
+	id, result := looptest.AnswerTo(second, "two")
+	r.Deliver(id, result)
+	r.Deliver("a1", &schemas.Approve{ApprovalAnswer: decision("c9", "", "")})
+	id, result = looptest.AnswerTo(r.Tools.Take(t), "one")
+	r.Deliver(id, result)
+	r.WantEnd(schemas.EndNoToolCalls)
 	want := requested("c9", "t1")
 	want.Reason, want.By, want.TimeoutMs = "the first is odd", "guard", 0
-	r.wantApprovals(want, &schemas.ApprovalResolved{Call: "c9", ToolCallID: "t1", Approved: true})
+	wantApprovals(r, want, &schemas.ApprovalResolved{Call: "c9", ToolCallID: "t1", Approved: true})
 }
 
 func TestAnAbortWaitsForNoApproval(t *testing.T) {
-	r := newRig(t, toolThenDone("t1"), asking, func(o *driver.HostOptions) { o.AbortGrace = time.Hour })
-	r.deliver("p1", prompt("go"))
-	r.deliver("x1", &schemas.Abort{})
-	r.wantEnd(schemas.EndAbort)
-	if d := cmp.Diff([]string{"Operation aborted"}, r.results()); d != "" {
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1"), asking, func(o *host.Options) { o.AbortGrace = time.Hour })
+	r.Deliver("p1", looptest.Prompt("go"))
+	r.Deliver("x1", &schemas.Abort{})
+	r.WantEnd(schemas.EndAbort)
+	if d := cmp.Diff([]string{"Operation aborted"}, results(r)); d != "" {
 		t.Errorf("results (-want +got):\n%s", d)
 	}
-	r.deliver("a1", &schemas.Approve{})
-	r.wantApprovals(requested("c9", "t1"), &schemas.CommandRejected{
-		CommandID: "a1", Kind: schemas.CommandApprove, Code: schemas.RejectNotFound, Reason: "no call waits for approval"})
+	r.Deliver("a1", &schemas.Approve{ApprovalAnswer: decision("c9", "", "")})
+	wantApprovals(r, requested("c9", "t1"), &schemas.CommandRejected{
+		CommandID: "a1", Kind: schemas.CommandApprove, Code: schemas.RejectNotFound,
+		Reason: "call c9 does not wait for approval"})
 }
 
 func TestAnAnswerHasToNameItsCall(t *testing.T) {
-	r := newRig(t, toolThenDone("t1", "t2"), asking)
-	r.deliver("p1", prompt("go"))
-	r.deliver("a1", &schemas.Approve{})
-	r.deliver("a2", &schemas.Approve{ApprovalAnswer: decision("c99", "", "")})
-	r.wantApprovals(requested("c9", "t1"), requested("c12", "t2"),
-		&schemas.CommandRejected{CommandID: "a1", Kind: schemas.CommandApprove, Code: schemas.RejectState, Reason: "2 calls wait for approval: name one"},
-		&schemas.CommandRejected{CommandID: "a2", Kind: schemas.CommandApprove, Code: schemas.RejectNotFound, Reason: "call c99 does not wait for approval"},
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"), asking)
+	r.Deliver("p1", looptest.Prompt("go"))
+	r.Deliver("a1", &schemas.Approve{})
+	r.Deliver("a2", &schemas.Approve{ApprovalAnswer: decision("c99", "", "")})
+	r.Deliver("a3", &schemas.Approve{ApprovalAnswer: decision("c9", "time", "")})
+	wantApprovals(r, requested("c9", "t1"), requested("c12", "t2"),
+		&schemas.CommandRejected{CommandID: "a1", Kind: schemas.CommandApprove, Code: schemas.RejectInvalid,
+			Reason: "name the call, as approval_requested does"},
+		&schemas.CommandRejected{CommandID: "a2", Kind: schemas.CommandApprove, Code: schemas.RejectNotFound,
+			Reason: "call c99 does not wait for approval"},
+		&schemas.CommandRejected{CommandID: "a3", Kind: schemas.CommandApprove, Code: schemas.RejectInvalid,
+			Reason: `by "time" is reserved: it is who denies what nobody answers`},
 	)
 }

@@ -3,35 +3,44 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
+	"time"
 
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/agentevent"
+	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // shown is an event on its way to the listener.
 type shown struct {
-	event AgentEvent
-	is    bool
+	event    agentevent.Event
+	is       bool
+	appended bool // to the log
 }
 
 // emit appends an event and shows it.
 func (d *Driver) emit(ctx context.Context, data schemas.EventData, cause string) error {
-	d.mu.Lock()
-	s, err := d.append(ctx, data, cause)
-	d.mu.Unlock()
+	s, err := d.put(ctx, data, cause)
 	if err != nil {
 		return err
 	}
 	return d.show(ctx, s)
 }
 
+// put is [Driver.append] for a caller that does not have the lock.
+func (d *Driver) put(ctx context.Context, data schemas.EventData, cause string) (shown, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.append(ctx, data, cause)
+}
+
 // append stamps the event, hands it to the log and applies it, in one critical section with whatever was decided. The
 // caller holds the lock.
 func (d *Driver) append(ctx context.Context, data schemas.EventData, cause string) (shown, error) {
 	e := d.state.Envelope(data)
-	e.Time, e.Source, e.CausationID = d.o.Clock.Now(), d.o.Source, cause
+	now := d.o.Clock.Now()
+	e.Time, e.Source, e.CausationID = stamp(now), d.o.Source, cause
 	if e.CausationID == "" {
 		e.CausationID = e.CorrelationID
 	}
@@ -45,24 +54,47 @@ func (d *Driver) append(ctx context.Context, data schemas.EventData, cause strin
 	if e.TraceParent == "" {
 		e.TraceParent = d.traceParent()
 	}
-	s := shown{event: AgentEvent{Type: data.EventType()}}
+	s := shown{event: agentevent.Event{Type: data.EventType()}}
 	if d.o.Listen != nil {
-		s.event, s.is = Expand(d.state, data)
+		s.event, s.is = agentevent.Expand(d.state, data)
 	}
-	d.standing.look(e.Time)
+	d.ownership.observe(now)
 	if err := d.o.Log.Append(ctx, e); err != nil {
-		return s, &LostError{Session: e.Session, Seq: e.Seq, Err: err}
+		return s, d.refused(ctx, e.Seq, err)
 	}
 	if err := d.state.Apply(e); err != nil {
-		return s, err
+		return s, &LostError{Session: e.Session, Seq: e.Seq, Err: err}
 	}
+	if sentAtOnce(data) {
+		d.o.Log.Send()
+	}
+	s.appended = true
 	if _, over := data.(*schemas.AgentEnd); over {
 		d.endRun()
 	}
 	if d.o.OnEvent != nil {
-		d.o.OnEvent(e)
+		d.logPanic(panics.Guard("listener of all events", func() error { d.o.OnEvent(e); return nil }))
 	}
 	return s, nil
+}
+
+// Flush returns once everything that was decided is stored.
+func (d *Driver) Flush(ctx context.Context) error {
+	err := d.o.Log.Flush(ctx)
+	if err == nil {
+		return nil
+	}
+	var seq uint64
+	d.View(func(s *loop.State) { seq = s.Seq })
+	return d.refused(ctx, seq, err)
+}
+
+// refused says what an error of the log means: only the delivery whose context has ended is given up for that.
+func (d *Driver) refused(ctx context.Context, seq uint64, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ErrConflict) {
+		return err
+	}
+	return &LostError{Session: d.session, Seq: seq, Err: err}
 }
 
 // show awaits the listener. An error of it fails the run at this event (behaviour, finding 516).
@@ -74,7 +106,7 @@ func (d *Driver) show(ctx context.Context, s shown) error {
 		return nil
 	}
 	signal := d.runSignal(ctx)
-	err := guard("listener", func() error { return d.o.Listen(signal, s.event) })
+	err := d.outside("listener", func() error { return d.o.Listen(signal, s.event) })
 	switch {
 	case err == nil:
 		return nil
@@ -90,22 +122,6 @@ func (d *Driver) show(ctx context.Context, s shown) error {
 // errFailed unwinds to the loop after a run has been ended with a failure message.
 var errFailed = errors.New("run failed")
 
-// LostError says that a session's log did not take an event: the session is lost to this process. It wraps
-// [ErrConflict] where another writer has it.
-type LostError struct {
-	Session string
-	Seq     uint64
-	Err     error
-}
-
-// Error names the session and the sequence.
-func (e *LostError) Error() string {
-	return fmt.Sprintf("append %s/%d: %v", e.Session, e.Seq, e.Err)
-}
-
-// Unwrap returns the log's error.
-func (e *LostError) Unwrap() error { return e.Err }
-
 // fail ends the run with a failure message in place of a reply (behaviour A2.9, finding "failures at agent level"). The
 // turn and the run are then ended by the steps that follow. It never returns nil: errFailed is the good end.
 func (d *Driver) fail(ctx context.Context, cause error) error {
@@ -116,8 +132,9 @@ func (d *Driver) fail(ctx context.Context, cause error) error {
 	d.logPanic(cause)
 	signal := d.runSignal(ctx)
 	reply := &schemas.AssistantMessage{
-		Content: schemas.Contents{schemas.Text{}}, StopReason: schemas.StopError, ErrorMessage: strings.ToValidUTF8(cause.Error(), "\uFFFD"),
-		Timestamp: d.o.Clock.Now().UnixMilli(),
+		Content: schemas.Contents{schemas.Text{}}, StopReason: schemas.StopError,
+		ErrorMessage: strings.ToValidUTF8(cause.Error(), "\uFFFD"),
+		Timestamp:    d.o.Clock.Now().UnixMilli(),
 	}
 	if signal.Err() != nil {
 		reply.StopReason = schemas.StopAborted
@@ -130,12 +147,7 @@ func (d *Driver) fail(ctx context.Context, cause error) error {
 	return errFailed
 }
 
-func (d *Driver) logPanic(cause error) {
-	var p *PanicError
-	if errors.As(cause, &p) {
-		d.o.Logger.Error("panic contained", "session", d.session, "what", p.What, "stack", string(p.Stack))
-	}
-}
+func (d *Driver) logPanic(cause error) { panics.Log(d.o.Logger, d.session, cause) }
 
 // failWith puts a reply of our own into the transcript, closing the one that was being streamed.
 func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
@@ -192,17 +204,36 @@ func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage,
 
 // startReply emits the message_start of a reply and returns the message's id and the event's sequence. Listeners are
 // shown the message as given.
-func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (id string, seq uint64, err error) {
-	d.mu.Lock()
-	id = d.state.MessageID()
-	s, err := d.append(ctx, &schemas.MessageStart{
-		MessageID: id, Role: schemas.RoleAssistant, API: who.API, Provider: who.Provider, Model: who.Model,
-	}, "")
-	seq = d.state.Seq
-	d.mu.Unlock()
+func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (id string, seq uint64,
+	err error) {
+	var s shown
+	d.View(func(state *loop.State) {
+		id = state.MessageID()
+		s, err = d.append(ctx, &schemas.MessageStart{
+			MessageID: id, Role: schemas.RoleAssistant, API: who.API, Provider: who.Provider, Model: who.Model,
+		}, "")
+		seq = state.Seq
+	})
 	if err != nil {
 		return "", 0, err
 	}
 	s.event.Message = show
 	return id, seq, d.show(ctx, s)
+}
+
+// sentAtOnce reports whether an event is sent at once although more will follow: it shows that a run or a reply
+// has begun.
+func sentAtOnce(data schemas.EventData) bool {
+	switch e := data.(type) {
+	case *schemas.AgentStart:
+		return true
+	case *schemas.MessageStart:
+		return e.Role == schemas.RoleAssistant
+	}
+	return false
+}
+
+// stamp is the time of an event: whole milliseconds, so that events of one commit mostly share it.
+func stamp(now time.Time) time.Time {
+	return now.Add(-time.Duration(now.Nanosecond() % int(time.Millisecond))) // Truncate takes the monotonic clock away
 }

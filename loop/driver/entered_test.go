@@ -6,13 +6,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // lateLog tells of a refused append only when it is flushed, as a log on a server does.
 type lateLog struct {
-	driver.SessionLog
+	host.SessionLog
 	mu  sync.Mutex
 	err error
 }
@@ -35,28 +36,32 @@ func (l *lateLog) Flush(ctx context.Context) error {
 	return l.SessionLog.Flush(ctx)
 }
 
-// The next command is let in when one has entered. Whoever says so before the log has said yes lets it pass one that has
-// to be delivered again.
+// The next command is let in when one has entered. Whoever says so before the log has said yes lets it pass one that
+// has to be delivered again.
 func TestACommandHasNotEnteredBeforeItIsStored(t *testing.T) {
-	done := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) { return say("hi"), nil })
-	r := newRig(t, done)
-	late := func(o *driver.HostOptions) {
-		o.Open = func(ctx context.Context, session string) (driver.SessionLog, error) {
-			log, err := r.store.Open(ctx, session)
+	t.Parallel()
+	done := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return looptest.Say("hi"),
+			nil
+	})
+	r := looptest.New(t, done)
+	late := func(o *host.Options) {
+		o.Open = func(ctx context.Context, session string) (host.SessionLog, error) {
+			log, err := r.Store.Open(ctx, session)
 			return &lateLog{SessionLog: log}, err
 		}
 	}
-	stale := r.newHost(done, late)
-	r.host = stale
-	r.deliver("p1", prompt("one"))
-	r.host = r.newHost(done)
-	r.deliver("p2", prompt("two"))
+	stale := r.NewHost(done, late)
+	r.Host = stale
+	r.Deliver("p1", looptest.Prompt("one"))
+	r.Host = r.NewHost(done)
+	r.Deliver("p2", looptest.Prompt("two"))
 	entered := func() {
-		if !slices.ContainsFunc(r.events(), func(e schemas.Event) bool { return e.CausationID == "p3" }) {
+		if !slices.ContainsFunc(r.Events(), func(e schemas.Event) bool { return e.CausationID == "p3" }) {
 			t.Error("the command was said to have entered, and is not in the log")
 		}
 	}
-	if err := stale.Deliver(t.Context(), command("p3", prompt("three")), entered); err != nil {
+	if err := stale.Deliver(t.Context(), looptest.Command("p3", looptest.Prompt("three")), entered); err != nil {
 		t.Error(err)
 	}
 }

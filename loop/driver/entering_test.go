@@ -9,15 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // A command that could not be taken in has no place in the order: whoever waits behind it goes on waiting.
 func TestACommandThatWasNotTakenInHasNotEntered(t *testing.T) {
-	r := newRig(t, toolThenDone(), func(o *driver.HostOptions) {
-		o.Open = func(context.Context, string) (driver.SessionLog, error) { return nil, errors.New("away") }
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone(), func(o *host.Options) {
+		o.Open = func(context.Context, string) (host.SessionLog, error) { return nil, errors.New("away") }
 	})
-	err := r.host.Deliver(t.Context(), command("p1", prompt("go")), func() { t.Error("it has entered") })
+	err := r.Host.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), func() { t.Error("it has entered") })
 	if err == nil {
 		t.Error("it was taken in")
 	}
@@ -25,41 +28,48 @@ func TestACommandThatWasNotTakenInHasNotEntered(t *testing.T) {
 
 // Where messages may have come in behind a command, it is not tried again past them.
 func TestACommandThatEnteredAStaleSessionIsGivenBack(t *testing.T) {
-	r := newRig(t, toolThenDone("t1"))
-	stale := r.host
-	r.deliver("p1", prompt("go"))
-	id, result := answerTo(r.tools.take(t), "ok")
-	r.host = r.newHost(toolThenDone("t1"))
-	r.deliver(id, result)
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1"))
+	stale := r.Host
+	r.Deliver("p1", looptest.Prompt("go"))
+	id, result := looptest.AnswerTo(r.Tools.Take(t), "ok")
+	r.Host = r.NewHost(looptest.ToolThenDone("t1"))
+	r.Deliver(id, result)
 	entered := 0
-	err := stale.Deliver(t.Context(), command("p1", prompt("go")), func() { entered++ })
+	err := stale.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), func() { entered++ })
 	if !errors.Is(err, driver.ErrConflict) || entered != 1 {
 		t.Errorf("entered %d times, error %v; want a conflict", entered, err)
 	}
-	r.wantEnd(schemas.EndNoToolCalls)
+	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-// One delivery that learns that the session is lost stops the one that drives it: what its model still says goes nowhere.
+// One delivery that learns that the session is lost stops the one that drives it: what its model still says goes
+// nowhere.
 func TestALostSessionStopsItsModel(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
-	r := newRig(t, modelFunc(func(ctx context.Context, _ schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+	r := looptest.New(t, looptest.ModelFunc(func(ctx context.Context, _ schemas.ModelRequest) (*schemas.AssistantMessage,
+		error) {
 		close(asked)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
 	driving := make(chan error, 1)
-	go func() { driving <- r.host.Deliver(t.Context(), command("p1", prompt("go")), nil) }()
+	go func() { driving <- r.Host.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), nil) }()
 	<-asked
-	say := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) { return say("hi"), nil })
-	other := r.newHost(say)
-	if err := other.Deliver(t.Context(), command("p2", prompt("also")), nil); err != nil {
+	say := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return looptest.Say("hi"),
+			nil
+	})
+	other := r.NewHost(say)
+	if err := other.Deliver(t.Context(), looptest.Command("p2", looptest.Prompt("also")), nil); err != nil {
 		t.Fatal(err)
 	}
-	r.deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "left"}}) // finds out, and takes the session up anew
+	r.Deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "left"}}) // finds out, and takes the session up anew
 	select {
 	case err := <-driving:
 		if err == nil {
-			t.Error("the delivery that drove the session was settled")
+			t.Error("the delivery that drove the session was acknowledged")
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("the model is still being listened to")
@@ -68,31 +78,32 @@ func TestALostSessionStopsItsModel(t *testing.T) {
 
 // What an earlier process left of a command is completed before the next one decides anything.
 func TestWhatIsOwedIsPaidBeforeTheNextCommand(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	var r *rig
+	var r *looptest.Rig
 	torn := func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
-		r.deliver("p2", prompt("waits"))
-		r.store.OnAppend = func(e schemas.Event, stored bool) error {
+		r.Deliver("p2", looptest.Prompt("waits"))
+		r.Store.OnAppend = func(e schemas.Event, stored bool) error {
 			if !stored && e.Type() == schemas.EventCommandWithdrawn {
 				stop()
 				return errors.New("dies here")
 			}
 			return nil
 		}
-		if err := r.host.Deliver(ctx, command("c1", &schemas.ClearQueue{}), nil); err == nil {
+		if err := r.Host.Deliver(ctx, looptest.Command("c1", &schemas.ClearQueue{}), nil); err == nil {
 			t.Error("clear_queue was taken as done")
 		}
-		return say("hi"), nil
+		return looptest.Say("hi"), nil
 	}
-	r = newRig(t, modelFunc(torn))
-	if err := r.host.Deliver(ctx, command("p1", prompt("go")), nil); err == nil {
+	r = looptest.New(t, looptest.ModelFunc(torn))
+	if err := r.Host.Deliver(ctx, looptest.Command("p1", looptest.Prompt("go")), nil); err == nil {
 		t.Fatal("the prompt was taken as done")
 	}
-	r.store.OnAppend = nil
-	r.host = r.newHost(toolThenDone())
-	r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: "now"}, WhenBusy: schemas.BusyInterrupt})
+	r.Store.OnAppend = nil
+	r.Host = r.NewHost(looptest.ToolThenDone())
+	r.Deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: "now"}, WhenBusy: schemas.BusyInterrupt})
 	outcomes := map[string][]schemas.EventType{}
-	for _, e := range r.events() {
+	for _, e := range r.Events() {
 		switch d := e.Data.(type) {
 		case *schemas.CommandSuperseded:
 			outcomes[d.CommandID] = append(outcomes[d.CommandID], e.Type())

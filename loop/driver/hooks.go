@@ -1,116 +1,201 @@
 package driver
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"runtime/debug"
-	"time"
+	"slices"
+	"strings"
 
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Hooks are the places where a program can see and change what the loop does. A nil member is not installed. Hooks are
-// called from the goroutine that drives the session, one at a time; their context is the run's abort signal. A hook
-// that panics has failed, with that panic as its error.
-type Hooks struct {
-	// TransformContext decides what the model sees of the transcript, which is itself not changed.
-	TransformContext func(ctx context.Context, messages schemas.Messages) (schemas.Messages, error)
-	// ConvertToLLM turns custom roles into ones a model knows. Without it they are dropped.
-	ConvertToLLM func(ctx context.Context, messages schemas.Messages) (schemas.Messages, error)
-	// GetAPIKey is asked before every request; an empty key falls back to the configured one.
-	GetAPIKey func(ctx context.Context, provider string) (string, error)
-	// BeforeToolCall may block a call or edit its validated arguments. An error blocks it with that text.
-	BeforeToolCall func(ctx context.Context, c BeforeToolCall) (BeforeToolCallResult, error)
-	// AfterToolCall may replace parts of a result. An error replaces the result with an error result.
-	AfterToolCall func(ctx context.Context, c AfterToolCall) (AfterToolCallResult, error)
-	// ShouldStopAfterTurn ends the run after a turn, before any queue is polled.
-	ShouldStopAfterTurn func(ctx context.Context, c TurnContext) (bool, error)
-	// GetSteeringMessages and GetFollowUpMessages are polled by [RunLoop] and [ContinueLoop], which have no queues.
-	GetSteeringMessages func(ctx context.Context) (schemas.Messages, error)
-	GetFollowUpMessages func(ctx context.Context) (schemas.Messages, error)
+var errNoServices = errors.New("this process cannot ask services")
+
+// An inquiry asks services at one hook, one after the other: the program's own functions first, then those that the run
+// names.
+type inquiry struct {
+	d    *Driver
+	hook schemas.HookName
+	refs []schemas.HookRef // of the run
+	own  bool              // the program has a function for the hook
+
+	answered []string // who answered
+	decided  bool     // some answer changed something
+	deciders []string // whose it was
+	reasons  []string
+	failures []schemas.HookFailure
 }
 
-// BeforeToolCall is what the hook of that name is shown. ToolCall has the arguments as the model gave them, Args the
-// validated ones.
-type BeforeToolCall struct {
-	AssistantMessage *schemas.AssistantMessage
-	ToolCall         schemas.ToolCall
-	Args             json.RawMessage
-	Context          ContextView
-}
-
-// BeforeToolCallResult is its answer; the zero value allows the call. An empty Reason gives the default text. Args, if
-// not nil, replaces the validated arguments and is not validated again. Ask has the call wait until somebody approves it,
-// for AskTimeout, 0 for as long as the run's policy says. By says, for the log, who decided.
-type BeforeToolCallResult struct {
-	Block      bool
-	Reason     string
-	Args       json.RawMessage
-	Ask        bool
-	AskTimeout time.Duration
-	By         string
-}
-
-// AfterToolCall is what the hook of that name is shown.
-type AfterToolCall struct {
-	BeforeToolCall
-	Result  schemas.ToolResult
-	IsError bool
-}
-
-// AfterToolCallResult is its answer; nil members, and details that are null, leave the result as it is. There is no
-// deep merge (behaviour A4.5).
-type AfterToolCallResult struct {
-	Content   *schemas.Contents
-	Details   json.RawMessage
-	IsError   *bool
-	Terminate *bool
-}
-
-// TurnContext is what ShouldStopAfterTurn is shown.
-type TurnContext struct {
-	Message     *schemas.AssistantMessage
-	ToolResults schemas.Messages
-	Context     ContextView
-	NewMessages schemas.Messages
-}
-
-// ContextView is the run's context at that moment. Results of the running batch are not in it.
-type ContextView struct {
-	SystemPrompt string
-	Messages     schemas.Messages
-	Tools        []schemas.ToolDefinition
-}
-
-// DefaultConvert keeps the three roles a model knows (behaviour A6.3).
-func DefaultConvert(messages schemas.Messages) schemas.Messages {
-	out := make(schemas.Messages, 0, len(messages))
-	for _, m := range messages {
-		switch m.MessageRole() {
-		case schemas.RoleUser, schemas.RoleAssistant, schemas.RoleToolResult:
-			out = append(out, m)
+// inquiry returns the inquiry of a hook, or nil where nobody is to be asked.
+func (d *Driver) inquiry(hook schemas.HookName, refs []schemas.HookRef) *inquiry {
+	var asked []schemas.HookRef
+	for _, ref := range refs {
+		if ref.Hook == hook {
+			asked = append(asked, ref)
 		}
 	}
-	return out
+	own := d.functions().has(hook)
+	if len(asked) == 0 && !own {
+		return nil
+	}
+	return &inquiry{d: d, hook: hook, own: own, refs: asked}
 }
 
-// PanicError is a panic of a hook, tool or model, turned into an error of the run.
-type PanicError struct {
-	What  string // what panicked
-	Value any
-	Stack []byte // for logs; never in events
+// inquiryOfRun is [Driver.inquiry] with the services of the run under way.
+func (d *Driver) inquiryOfRun(hook schemas.HookName) *inquiry {
+	var refs []schemas.HookRef
+	d.View(func(s *loop.State) { refs = s.Config.Hooks })
+	return d.inquiry(hook, refs)
 }
 
-// Error names what panicked and with what value.
-func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.What, e.Value) }
+// asksAt reports whether the run under way has services at a hook. The caller holds the lock.
+func (d *Driver) asksAt(hook schemas.HookName) bool {
+	return slices.ContainsFunc(d.state.Config.Hooks, func(r schemas.HookRef) bool { return r.Hook == hook })
+}
 
-// guard runs f and turns a panic into a [PanicError].
-func guard(what string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{What: what, Value: v, Stack: debug.Stack()}
+func (d *Driver) functions() functions { return functions{d, d.o.Hooks} }
+
+// errDecided ends an inquiry: there is nothing left to decide.
+var errDecided = errors.New("decided")
+
+// ask asks one after the other. use makes use of an answer, for the next one's request too, and says whether something
+// was decided by it; its error is the service's failure, but for errDecided. ask returns an error where the hook fails
+// closed and a service has failed, where a function of the program fails the run, and that of ctx if it is done: then
+// nothing was decided, and another process will ask. signal is what the services are asked under.
+func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest,
+	use func(a schemas.HookAnswer) (decided bool, err error),
+) error {
+	q.address(req)
+	if q.own {
+		answer, err := q.one(signal, q.d.functions(), schemas.HookRef{Hook: q.hook}, *req)
+		if err != nil {
+			return err
 		}
-	}()
-	return f()
+		if over, err := q.use(ctx, "", answer, use); over || err != nil {
+			return err
+		}
+	}
+	for _, ref := range q.refs {
+		answer, err := q.one(signal, q.d.o.Services, ref, *req)
+		over := false
+		if err == nil {
+			over, err = q.use(ctx, ref.Name(), answer, use)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if over {
+			return nil
+		}
+		if err == nil {
+			continue
+		}
+		if q.failed(ref, err); q.hook.FailsClosed() {
+			return fmt.Errorf("%s of %s was not decided: %w", q.hook, ref.Name(), err)
+		}
+	}
+	return nil
+}
+
+// use makes use of an answer of the named service and records who decided. over says that there is nothing left to
+// decide.
+func (q *inquiry) use(ctx context.Context, service string, a schemas.HookAnswer,
+	use func(a schemas.HookAnswer) (decided bool, err error),
+) (over bool, err error) {
+	decided, err := use(a)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if over = errors.Is(err, errDecided); err == nil || over {
+		q.recordAnswer(service, a, decided)
+		return over, nil
+	}
+	return false, err
+}
+
+// address says what the request is about.
+func (q *inquiry) address(req *schemas.HookRequest) {
+	req.Hook, req.Session = q.hook, q.d.session
+	q.d.View(func(s *loop.State) {
+		if s.Run == nil {
+			return
+		}
+		req.RunID = s.Run.ID
+		if s.Run.Turn != nil {
+			req.TurnID = s.Run.Turn.ID
+		}
+	})
+}
+
+func (q *inquiry) one(ctx context.Context, services Services, ref schemas.HookRef, req schemas.HookRequest) (
+	answer schemas.HookAnswer, err error) {
+	if services == nil {
+		return answer, errNoServices
+	}
+	req.Messages, req.Args = slices.Clone(req.Messages), bytes.Clone(req.Args) // the service's own
+	what := "hook service"
+	if _, ok := services.(functions); ok {
+		what = ownNames[ref.Hook]
+	}
+	if req.Result != nil {
+		req.Result = ownResult(*req.Result)
+	}
+	err = q.d.outside(what, func() (err error) {
+		answer, err = services.Ask(ctx, ref, req)
+		return err
+	})
+	return answer, err
+}
+
+func (q *inquiry) failed(ref schemas.HookRef, err error) {
+	q.d.logPanic(err)
+	q.d.o.Logger.Warn("service did not answer at a hook", "hook", q.hook, "service", ref.Name(),
+		"session", q.d.session, "err", err)
+	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	q.failures = append(q.failures, schemas.HookFailure{Service: ref.Name(), Error: text})
+}
+
+// recordAnswer records who answered and who decided. A function of the program has no name but the one that it gives
+// itself.
+func (q *inquiry) recordAnswer(service string, a schemas.HookAnswer, decided bool) {
+	who := service
+	switch {
+	case who == "":
+		who = a.By
+	case a.By != "":
+		who += ": " + a.By
+	}
+	if who != "" {
+		q.answered = append(q.answered, who)
+	}
+	if !decided {
+		return
+	}
+	q.decided = true
+	if who != "" {
+		q.deciders = append(q.deciders, who)
+	}
+	if a.Reason != "" {
+		q.reasons = append(q.reasons, a.Reason)
+	}
+}
+
+// worthRecording reports whether somebody decided something, or a service was asked. A function of the program that
+// changes nothing leaves no event.
+func (q *inquiry) worthRecording() bool { return q.decided || len(q.refs) > 0 }
+
+// record writes into the decision who decided: those who changed something, or all who agreed that there is nothing to
+// change.
+func (q *inquiry) record(d *schemas.HookDecision) {
+	by := q.deciders
+	if len(by) == 0 {
+		by = q.answered
+	}
+	d.Hook, d.Failures = q.hook, q.failures
+	d.By = cmp.Or(strings.Join(by, ", "), d.By)
+	d.Reason = cmp.Or(d.Reason, strings.Join(q.reasons, "; "))
 }

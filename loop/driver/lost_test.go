@@ -11,6 +11,8 @@ import (
 
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -32,56 +34,68 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-func (l *lines) into(o *driver.HostOptions) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+func (l *lines) into(o *host.Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
-// TestALostSessionIsToldOfOnce has a host find out, when its model has answered, that another one has the session.
-func TestALostSessionIsToldOfOnce(t *testing.T) {
-	r := newRig(t, nil)
-	other := r.newHost(modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) { return say("hi"), nil }))
-	var told lines
-	r.host = r.newHost(modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
-		return say("late"), other.Deliver(t.Context(), command("p1", prompt("go")), nil)
-	}), told.into)
-	if err := r.host.Deliver(t.Context(), command("p1", prompt("go")), nil); !errors.Is(err, driver.ErrConflict) {
+// TestALostSessionIsLoggedOnce has a host find out, when its model has answered, that another one has the session.
+func TestALostSessionIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	r := looptest.New(t, nil)
+	other := r.NewHost(looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage,
+		error) {
+		return looptest.Say("hi"), nil
+	}))
+	var logged lines
+	r.Host = r.NewHost(looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return looptest.Say("late"), other.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), nil)
+	}), logged.into)
+	err := r.Host.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), nil)
+	if !errors.Is(err, driver.ErrConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	got := told.String()
-	if strings.Count(got, "\n") != 1 || !strings.Contains(got, `msg="session lost: another runner has it" session=s1 seq=`) {
+	got := logged.String()
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got,
+		`msg="session lost: another runner has it" session=s1 seq=`) {
 		t.Errorf("the log says:\n%s", got)
 	}
 }
 
 // TestAStaleSessionIsNotLost has a session go on elsewhere while it is at rest here, and come back.
 func TestAStaleSessionIsNotLost(t *testing.T) {
-	hi := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) { return say("hi"), nil })
-	var told lines
-	r := newRig(t, hi, told.into)
-	r.deliver("p1", prompt("one"))
-	here := r.host
-	r.host = r.newHost(hi)
-	r.deliver("p2", prompt("two"))
-	r.host = here
-	r.deliver("p3", prompt("three"))
-	if n := r.count(schemas.EventAgentEnd); n != 3 {
+	t.Parallel()
+	hi := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return looptest.Say("hi"),
+			nil
+	})
+	var logged lines
+	r := looptest.New(t, hi, logged.into)
+	r.Deliver("p1", looptest.Prompt("one"))
+	here := r.Host
+	r.Host = r.NewHost(hi)
+	r.Deliver("p2", looptest.Prompt("two"))
+	r.Host = here
+	r.Deliver("p3", looptest.Prompt("three"))
+	if n := r.Count(schemas.EventAgentEnd); n != 3 {
 		t.Errorf("%d runs have ended, want 3", n)
 	}
-	if got := told.String(); got != "" {
+	if got := logged.String(); got != "" {
 		t.Errorf("the log says:\n%s", got)
 	}
 }
 
 // TestALogThatCannotBeOpened has opening fail as functions fail that return a pointer and an error.
 func TestALogThatCannotBeOpened(t *testing.T) {
-	r := newRig(t, nil, func(o *driver.HostOptions) {
-		o.Open = func(context.Context, string) (driver.SessionLog, error) {
+	t.Parallel()
+	r := looptest.New(t, nil, func(o *host.Options) {
+		o.Open = func(context.Context, string) (host.SessionLog, error) {
 			var none *eventstore.Log
 			return none, context.Canceled
 		}
 	})
-	if err := r.host.Deliver(t.Context(), command("p1", prompt("go")), nil); !errors.Is(err, context.Canceled) {
+	err := r.Host.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), nil)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the error of opening", err)
 	}
-	if n := r.host.Held(); n != 0 {
-		t.Errorf("%d sessions are held", n)
+	if n := r.Host.Loaded(); n != 0 {
+		t.Errorf("%d sessions are loaded", n)
 	}
 }

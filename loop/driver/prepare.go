@@ -1,7 +1,7 @@
 package driver
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +18,15 @@ const textBlocked = "Tool execution was blocked"
 // prepare does everything between tool_execution_start and execution: the tool must be known, its arguments fit, and
 // the hook agree (behaviour A4.2). It returns the arguments, or the text the call is refused with.
 func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMessage, refusal string, err error) {
-	args, err = d.arguments(call)
-	if err != nil {
+	signal := d.runSignal(ctx)
+	args, err = d.arguments(signal, call)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, "", context.Cause(ctx)
+	case signal.Err() != nil && errors.Is(err, context.Cause(signal)):
+		return nil, loop.TextAborted, nil
+	default:
 		d.logPanic(err)
 		return nil, err.Error(), nil
 	}
@@ -33,29 +40,29 @@ func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMess
 	return decided(decision, args)
 }
 
-// decide asks the hook and the run's policy about a call, and records what they say; nil where there is nothing to ask.
+// decide asks services and the run's policy about a call, and records what they say; nil where there is nothing to ask.
 func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessage) (*schemas.HookDecision, error) {
 	var policy schemas.ApprovalPolicy
 	d.View(func(s *loop.State) { policy = s.Config.Approval })
 	asks := policy.Asks(call.ToolCall.Name)
-	if d.o.Hooks.BeforeToolCall == nil && !asks && d.hearOfRun(schemas.HookBeforeToolCall) == nil {
+	services := d.inquiryOfRun(schemas.HookBeforeToolCall)
+	if !asks && services == nil {
 		return nil, nil
 	}
 	h := &schemas.HookDecision{Hook: schemas.HookBeforeToolCall, ToolCallID: call.ToolCall.ID, Call: call.Key}
-	if d.o.Hooks.BeforeToolCall != nil {
-		d.askBefore(ctx, call, args, h)
+	if services != nil {
+		if err := d.askBefore(ctx, services, call, args, h); err != nil {
+			return nil, err
+		}
 	}
-	if err := d.askServicesBefore(ctx, call, args, h); err != nil {
-		return nil, err
-	}
-	if d.runSignal(ctx).Err() != nil && len(h.Failures) > 0 { // not heard because the run is to end
+	if d.runSignal(ctx).Err() != nil && len(h.Failures) > 0 { // no answer because the run is to end
 		return &schemas.HookDecision{Block: true, Reason: loop.TextAborted}, nil
 	}
 	if asks && !h.Block && !h.Ask {
-		h.Ask, h.By = true, orDefault(h.By, "policy")
+		h.Ask, h.By = true, cmp.Or(h.By, "policy")
 	}
 	if h.Ask {
-		h.TimeoutMs = orDefault(h.TimeoutMs, policy.TimeoutMs)
+		h.TimeoutMs = cmp.Or(h.TimeoutMs, policy.TimeoutMs)
 	}
 	return h, d.emit(ctx, h, "")
 }
@@ -70,65 +77,18 @@ func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, st
 	return args, "", nil
 }
 
-// askBefore asks the hook.
-func (d *Driver) askBefore(ctx context.Context, call loop.Call, args json.RawMessage, h *schemas.HookDecision) {
-	signal := d.runSignal(ctx)
-	show := d.beforeView(call, args)
-	var answer BeforeToolCallResult
-	failure := guard("beforeToolCall", func() (err error) {
-		answer, err = d.o.Hooks.BeforeToolCall(signal, show)
-		return err
-	})
-	h.By = answer.By
-	switch {
-	case failure != nil: // fails closed
-		d.logPanic(failure)
-		h.Block, h.Reason = true, failure.Error()
-	case answer.Block:
-		h.Block, h.Reason = true, answer.Reason
-		if h.Reason == "" {
-			h.Reason = textBlocked
-		}
-	case answer.Args != nil && !bytes.Equal(answer.Args, args):
-		h.Args = answer.Args
-	}
-	if answer.Ask && !h.Block {
-		h.Ask, h.Reason, h.TimeoutMs = true, answer.Reason, answer.AskTimeout.Milliseconds()
-	}
-}
-
-func (d *Driver) beforeView(call loop.Call, args json.RawMessage) (v BeforeToolCall) {
-	d.View(func(s *loop.State) {
-		v = BeforeToolCall{
-			AssistantMessage: s.Run.Turn.Reply, ToolCall: call.ToolCall, Args: args, Context: contextView(s),
-		}
-		v.Context.Messages = v.Context.Messages[:d.beforeBatch(s)]
-	})
-	v.ToolCall.Arguments = rawArgs(call.ToolCall)
-	return v
-}
-
-// beforeBatch is the length of the context without the results of the running batch (finding 331).
-func (d *Driver) beforeBatch(s *loop.State) int {
-	n := len(s.Transcript())
-	for _, c := range s.Run.Turn.Calls {
-		if c.MessageID != "" {
-			n--
-		}
-	}
-	return n
-}
-
-// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid (behaviour A4.3).
-func (d *Driver) arguments(call loop.Call) (json.RawMessage, error) {
+// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid (behaviour A4.3). The error
+// wraps the cause of ctx where that ended the check.
+func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage, error) {
 	var def *schemas.ToolDefinition
-	d.View(func(s *loop.State) { def = loop.Definition(s, call.ToolCall.Name) })
+	d.View(func(s *loop.State) { def = s.Definition(call.ToolCall.Name) })
 	if def == nil {
-		return nil, fmt.Errorf("Tool %s not found", call.ToolCall.Name) //nolint:staticcheck // pi's text
+		//lint:ignore ST1005 the text is pi's
+		return nil, fmt.Errorf("Tool %s not found", call.ToolCall.Name)
 	}
 	args := toolargs.Rewrite(def.ArgumentRewrites, rawArgs(call.ToolCall))
 	if d.o.PrepareArguments != nil {
-		err := guard("prepareArguments", func() error {
+		err := d.outside("prepareArguments", func() error {
 			prepared, err := d.o.PrepareArguments(call.ToolCall.Name, args)
 			args = prepared
 			return err
@@ -141,5 +101,66 @@ func (d *Driver) arguments(call loop.Call) (json.RawMessage, error) {
 	if err != nil {
 		return nil, errors.New("invalid parameters schema of tool " + def.Name + ": " + err.Error())
 	}
-	return schema.Validate(def.Name, args)
+	return schema.Validate(ctx, def.Name, args)
+}
+
+// argsCache has the compiled parameter schemas of the run's tools: compiling costs a thousand times what validating
+// does.
+type argsCache struct {
+	byTool map[string]compiledArgs
+}
+
+type compiledArgs struct {
+	parameters string
+	schema     *toolargs.Schema
+}
+
+func (c *argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, error) {
+	if have, ok := c.byTool[def.Name]; ok && have.parameters == string(def.Parameters) {
+		return have.schema, nil
+	}
+	schema, err := toolargs.Compile(def.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	if c.byTool == nil {
+		c.byTool = make(map[string]compiledArgs)
+	}
+	c.byTool[def.Name] = compiledArgs{string(def.Parameters), schema}
+	return schema, nil
+}
+
+// textNobodyToAsk is the result of a call that needs an approval where nobody can give one.
+const textNobodyToAsk = "The call needs an approval, and an agent in memory has nobody to ask"
+
+// approve does what the decision about a call asks for: a call that needs an approval waits for it, at rest. It returns
+// whether the call waits, or the text it is refused with.
+func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (waits bool, refusal string, err error) {
+	call, _, ok := d.call(i)
+	switch {
+	case !ok || call.Decision == nil || !call.Decision.Ask:
+		return false, "", nil
+	case d.local():
+		return false, textNobodyToAsk, nil
+	case call.Approval == nil:
+		if err := d.requestApproval(ctx, call, args); err != nil {
+			return false, "", err
+		}
+		call, _, _ = d.call(i)
+	}
+	if !call.AwaitsApproval() {
+		return false, call.Denied(), nil
+	}
+	if err := d.setApprovalTimer(ctx, call); err != nil {
+		return false, "", err
+	}
+	d.flights[call.Key] = &flight{args: args, waiting: true}
+	return true, "", nil
+}
+
+func (d *Driver) requestApproval(ctx context.Context, call loop.Call, args json.RawMessage) error {
+	return d.emit(ctx, &schemas.ApprovalRequested{
+		Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Args: args,
+		Reason: call.Decision.Reason, By: call.Decision.By, TimeoutMs: call.Decision.TimeoutMs,
+	}, "")
 }

@@ -8,11 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 func failed(text string) *schemas.AssistantMessage {
-	return &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: text, Usage: schemas.Usage{TotalTokens: 10}}
+	return &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: text,
+		Usage: schemas.Usage{TotalTokens: 10}}
 }
 
 // failing is a model that fails n times, with a text that tells how often it was asked before, and then says done. It
@@ -22,27 +25,27 @@ type failing struct {
 	seen []schemas.ModelRequest
 }
 
-func (f *failing) model() modelFunc {
+func (f *failing) model() looptest.ModelFunc {
 	return func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 		f.seen = append(f.seen, req)
 		if len(f.seen) <= f.n {
 			return failed("overloaded"), nil
 		}
-		return say("done"), nil
+		return looptest.Say("done"), nil
 	}
 }
 
 // retrying has a host ask again up to three times, with this delay.
-func retrying(delay time.Duration) func(*driver.HostOptions) {
-	return func(o *driver.HostOptions) {
+func retrying(delay time.Duration) func(*host.Options) {
+	return func(o *host.Options) {
 		o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 3, BaseDelayMs: delay.Milliseconds()}
 		o.Retryable = func(m *schemas.AssistantMessage) bool { return m.ErrorMessage == "overloaded" }
 	}
 }
 
 // retries are the events of the attempts, as data.
-func (r *rig) retries() (all []schemas.EventData) {
-	for _, e := range r.events() {
+func retries(r *looptest.Rig) (all []schemas.EventData) {
+	for _, e := range r.Events() {
 		switch e.Data.(type) {
 		case *schemas.AutoRetryStart, *schemas.AutoRetryEnd, *schemas.ModelFallback, *schemas.BudgetWarning:
 			all = append(all, e.Data)
@@ -51,26 +54,27 @@ func (r *rig) retries() (all []schemas.EventData) {
 	return all
 }
 
-func (r *rig) end() *schemas.AgentEnd {
-	events := r.events()
+func end(r *looptest.Rig) *schemas.AgentEnd {
+	events := r.Events()
 	end, ok := events[len(events)-1].Data.(*schemas.AgentEnd)
 	if !ok {
-		r.t.Fatalf("the run has not ended: %v", r.types())
+		r.T.Fatalf("the run has not ended: %v", r.Types())
 	}
 	return end
 }
 
 func TestAFailedReplyIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	f := &failing{n: 2}
-	r := newRig(t, f.model(), retrying(time.Millisecond))
-	r.deliver("p1", prompt("go"))
+	r := looptest.New(t, f.model(), retrying(time.Millisecond))
+	r.Deliver("p1", looptest.Prompt("go"))
 	want := []string{
 		"command_accepted", "agent_start", "turn_start", "message_start", "message_end", "command_applied",
 		"message_start", "message_end", "turn_end", "auto_retry_start",
 		"turn_start", "message_start", "message_end", "turn_end", "auto_retry_start",
 		"turn_start", "message_start", "message_end", "auto_retry_end", "turn_end", "agent_end",
 	}
-	if d := cmp.Diff(want, r.types()); d != "" {
+	if d := cmp.Diff(want, r.Types()); d != "" {
 		t.Errorf("log (-want +got):\n%s", d)
 	}
 	wantRetries := []schemas.EventData{
@@ -78,7 +82,7 @@ func TestAFailedReplyIsAskedForAgain(t *testing.T) {
 		&schemas.AutoRetryStart{Attempt: 2, MaxAttempts: 3, DelayMs: 2, ErrorMessage: "overloaded", MessageID: "m12"},
 		&schemas.AutoRetryEnd{Success: true, Attempt: 2},
 	}
-	if d := cmp.Diff(wantRetries, r.retries()); d != "" {
+	if d := cmp.Diff(wantRetries, retries(r)); d != "" {
 		t.Errorf("retries (-want +got):\n%s", d)
 	}
 	for i, req := range f.seen {
@@ -86,20 +90,21 @@ func TestAFailedReplyIsAskedForAgain(t *testing.T) {
 			t.Errorf("request %d has %d messages: a failed reply is among them", i, len(req.Messages))
 		}
 	}
-	end := r.end()
+	end := end(r)
 	if end.TerminationReason != schemas.EndNoToolCalls || end.Usage.TotalTokens != 20 || len(end.Messages) != 2 {
 		t.Errorf("end: %+v", end)
 	}
 }
 
 func TestAttemptsAreExhausted(t *testing.T) {
+	t.Parallel()
 	f := &failing{n: 9}
-	r := newRig(t, f.model(), retrying(time.Millisecond))
-	r.deliver("p1", prompt("go"))
-	if end := r.end(); end.TerminationReason != schemas.EndError || end.ErrorMessage != "overloaded" {
+	r := looptest.New(t, f.model(), retrying(time.Millisecond))
+	r.Deliver("p1", looptest.Prompt("go"))
+	if end := end(r); end.TerminationReason != schemas.EndError || end.ErrorMessage != "overloaded" {
 		t.Errorf("end: %+v", end)
 	}
-	retries := r.retries()
+	retries := retries(r)
 	want := &schemas.AutoRetryEnd{Attempt: 3, FinalError: "overloaded"}
 	if d := cmp.Diff(schemas.EventData(want), retries[len(retries)-1]); d != "" || len(retries) != 4 || len(f.seen) != 4 {
 		t.Errorf("%d requests, %d events, the last (-want +got):\n%s", len(f.seen), len(retries), d)
@@ -107,29 +112,30 @@ func TestAttemptsAreExhausted(t *testing.T) {
 }
 
 func TestTheNextModelOfTheListIsAsked(t *testing.T) {
+	t.Parallel()
 	var asked []string
-	model := modelFunc(func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+	model := looptest.ModelFunc(func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 		asked = append(asked, req.Model.ID)
 		if req.Model.ID != "c" {
 			return failed("invalid key"), nil
 		}
-		return say("done"), nil
+		return looptest.Say("done"), nil
 	})
-	r := newRig(t, model, retrying(time.Millisecond))
+	r := looptest.New(t, model, retrying(time.Millisecond))
 	a, b, c := schemas.ModelRef{ID: "a"}, schemas.ModelRef{ID: "b"}, schemas.ModelRef{ID: "c"}
-	r.deliver("set", &schemas.SetModel{Model: a, Fallbacks: []schemas.ModelRef{b, c}})
-	r.deliver("p1", prompt("go"))
-	r.deliver("p2", prompt("again"))
+	r.Deliver("set", &schemas.SetModel{Model: a, Fallbacks: []schemas.ModelRef{b, c}})
+	r.Deliver("p1", looptest.Prompt("go"))
+	r.Deliver("p2", looptest.Prompt("again"))
 	if d := cmp.Diff([]string{"a", "b", "c", "a", "b", "c"}, asked); d != "" {
 		t.Errorf("models (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]schemas.EventData{
 		&schemas.ModelFallback{From: a, To: b, ErrorMessage: "invalid key", MessageID: "m9"},
 		&schemas.ModelFallback{From: b, To: c, ErrorMessage: "invalid key", MessageID: "m14"},
-	}, r.retries()[:2]); d != "" {
+	}, retries(r)[:2]); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
-	if end := r.end(); end.TerminationReason != schemas.EndNoToolCalls {
+	if end := end(r); end.TerminationReason != schemas.EndNoToolCalls {
 		t.Errorf("end: %+v", end)
 	}
 }
@@ -146,45 +152,47 @@ func (m timetable) Cancel(context.Context, string, string) error { return nil }
 
 // TestALongWaitIsATimer has the session rest while it waits, and another host go on with it.
 func TestALongWaitIsATimer(t *testing.T) {
+	t.Parallel()
 	f, timers, clock := &failing{n: 1}, timetable{}, new(jumping)
-	patient := func(o *driver.HostOptions) { o.Timers, o.Clock = timers, clock }
-	r := newRig(t, f.model(), retrying(time.Minute), patient)
-	r.deliver("p1", prompt("go")) // returns: the session rests
-	start := r.events()[len(r.events())-1]
+	patient := func(o *host.Options) { o.Timers, o.Clock = timers, clock }
+	r := looptest.New(t, f.model(), retrying(time.Minute), patient)
+	r.Deliver("p1", looptest.Prompt("go")) // returns: the session rests
+	start := r.Events()[len(r.Events())-1]
 	if start.Type() != schemas.EventAutoRetryStart {
 		t.Fatalf("the log ends with %s", start.Type())
 	}
 	if at := timers["retry r2"]; !at.Equal(start.Time.Add(time.Minute)) {
 		t.Errorf("the timer is set for %s, the attempt was announced at %s", at, start.Time)
 	}
-	r.host = r.newHost(f.model(), retrying(time.Minute), patient)
-	r.deliver("early", &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
+	r.Host = r.NewHost(f.model(), retrying(time.Minute), patient)
+	r.Deliver("early", &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
 	if len(f.seen) != 1 {
 		t.Fatal("asked again before it was time")
 	}
 	clock.jump(time.Minute)
-	r.deliver("due", &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
-	r.wantEnd(schemas.EndNoToolCalls)
-	if n := r.count(schemas.EventRunResumed); n != 0 {
+	r.Deliver("due", &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
+	r.WantEnd(schemas.EndNoToolCalls)
+	if n := r.Count(schemas.EventRunResumed); n != 0 {
 		t.Error("a run that only waited was said to be resumed")
 	}
 }
 
 func TestAnAbortEndsTheWait(t *testing.T) {
+	t.Parallel()
 	for name, timers := range map[string]driver.Timers{"at rest": timetable{}, "awake": nil} {
 		t.Run(name, func(t *testing.T) {
 			f := &failing{n: 9}
-			r := newRig(t, f.model(), retrying(time.Hour), func(o *driver.HostOptions) { o.Timers = timers })
+			r := looptest.New(t, f.model(), retrying(time.Hour), func(o *host.Options) { o.Timers = timers })
 			done := make(chan error, 1)
-			go func() { done <- r.host.Deliver(t.Context(), command("p1", prompt("go")), nil) }()
-			eventually(t, func() bool { return r.count(schemas.EventAutoRetryStart) == 1 })
-			r.deliver("a1", &schemas.Abort{})
+			go func() { done <- r.Host.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), nil) }()
+			eventually(t, func() bool { return r.Count(schemas.EventAutoRetryStart) == 1 })
+			r.Deliver("a1", &schemas.Abort{})
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			r.wantEnd(schemas.EndAbort)
+			r.WantEnd(schemas.EndAbort)
 			want := &schemas.AutoRetryEnd{Attempt: 1, FinalError: "Retry cancelled"}
-			if d := cmp.Diff(schemas.EventData(want), r.retries()[1]); d != "" || len(f.seen) != 1 {
+			if d := cmp.Diff(schemas.EventData(want), retries(r)[1]); d != "" || len(f.seen) != 1 {
 				t.Errorf("%d requests (-want +got):\n%s", len(f.seen), d)
 			}
 		})
@@ -206,56 +214,54 @@ func eventually(t *testing.T, ok func() bool) {
 
 // TestRetryingGoesOnAfterEveryEvent takes the session up by another host after each event of a run with retries.
 func TestRetryingGoesOnAfterEveryEvent(t *testing.T) {
-	whole := newRig(t, (&failing{n: 2}).model(), retrying(time.Millisecond))
-	whole.deliver("p1", prompt("go"))
-	events := whole.events()
+	t.Parallel()
+	whole := looptest.New(t, (&failing{n: 2}).model(), retrying(time.Millisecond))
+	whole.Deliver("p1", looptest.Prompt("go"))
+	events := whole.Events()
 	for n := range events {
 		replies := 0
-		r := newRig(t, nil)
-		log, err := r.store.Open(t.Context(), "s1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := looptest.New(t, nil)
+		appendTo(t, r, events[:n])
 		for _, e := range events[:n] {
-			if err := log.Append(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
 			if end, ok := e.Data.(*schemas.MessageEnd); ok && end.Message.Message.MessageRole() == schemas.RoleAssistant {
 				replies++
 			}
 		}
-		r.host = r.newHost((&failing{n: 2 - replies}).model(), retrying(time.Millisecond))
-		r.deliver("p1", prompt("go"))
-		r.wantEnd(schemas.EndNoToolCalls)
-		if starts, ends := r.count(schemas.EventAutoRetryStart), r.count(schemas.EventAutoRetryEnd); starts != 2 || ends != 1 {
+		r.Host = r.NewHost((&failing{n: 2 - replies}).model(), retrying(time.Millisecond))
+		r.Deliver("p1", looptest.Prompt("go"))
+		r.WantEnd(schemas.EndNoToolCalls)
+		if starts, ends := r.Count(schemas.EventAutoRetryStart), r.Count(schemas.EventAutoRetryEnd); starts != 2 ||
+			ends != 1 {
 			t.Errorf("after %d events: %d attempts begun, %d ended", n, starts, ends)
 		}
 	}
 }
 
 func TestBudgets(t *testing.T) {
-	model := modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
-		m := say("hi")
+	t.Parallel()
+	model := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		m := looptest.Say("hi")
 		m.Usage = schemas.Usage{TotalTokens: 60, Cost: schemas.Cost{Total: 0.5}}
 		return m, nil
 	})
-	r := newRig(t, model, func(o *driver.HostOptions) {
+	r := looptest.New(t, model, func(o *host.Options) {
 		o.Defaults.Limits = schemas.Limits{MaxCost: 9, SessionMaxTokens: 100, WarnShare: 0.5}
 	})
-	r.deliver("p1", prompt("one"))
-	r.wantEnd(schemas.EndNoToolCalls)
-	r.deliver("p2", prompt("two"))
-	if end := r.end(); end.TerminationReason != schemas.EndNoToolCalls {
+	r.Deliver("p1", looptest.Prompt("one"))
+	r.WantEnd(schemas.EndNoToolCalls)
+	r.Deliver("p2", looptest.Prompt("two"))
+	if end := end(r); end.TerminationReason != schemas.EndNoToolCalls {
 		t.Errorf("below the limit: %+v", end)
 	}
-	r.deliver("p3", prompt("three"))
-	if end := r.end(); end.TerminationReason != schemas.EndBudget || end.ErrorMessage != driver.TextOverBudget || end.Usage.TotalTokens != 0 {
+	r.Deliver("p3", looptest.Prompt("three"))
+	if end := end(r); end.TerminationReason != schemas.EndBudget || end.ErrorMessage != driver.TextOverBudget ||
+		end.Usage.TotalTokens != 0 {
 		t.Errorf("over the limit: %+v", end)
 	}
 	warning := func(tokens int64) schemas.EventData {
 		return &schemas.BudgetWarning{Scope: schemas.BudgetSession, Tokens: tokens, MaxTokens: 100}
 	}
-	if d := cmp.Diff([]schemas.EventData{warning(60), warning(60), warning(120)}, r.retries()); d != "" {
+	if d := cmp.Diff([]schemas.EventData{warning(60), warning(60), warning(120)}, retries(r)); d != "" {
 		t.Errorf("warnings (-want +got):\n%s", d)
 	}
 }

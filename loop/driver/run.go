@@ -10,9 +10,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// resume looks, once, at the state the driver was given. If another process died in the middle of its work, it closes
-// what was left open and says so in the log; then the loop goes on by itself (docs/architecture.md).
+// resume checks, once, the state that driving begins with. If another process died in the middle of its work, or this
+// one was stopped there, it closes what was left open and says so in the log; then the loop goes on by itself
+// (docs/architecture.md).
 func (d *Driver) resume(ctx context.Context) error {
+	d.recount()
 	if d.resumed {
 		return nil
 	}
@@ -48,7 +50,7 @@ func interrupted(s *loop.State) (streaming, where string) {
 		return "", fmt.Sprintf("before %s", step.Data.EventType())
 	case loop.RunTools:
 		for _, i := range step.Calls {
-			if s.Run.Turn.Calls[i].Key == "" && !loop.Sequential(s) {
+			if s.Run.Turn.Calls[i].Key == "" && !s.Sequential() {
 				return "", "before all tool calls were dispatched"
 			}
 		}
@@ -56,16 +58,18 @@ func interrupted(s *loop.State) (streaming, where string) {
 	return "", ""
 }
 
-// startRun resolves what the run is driven with and begins it. Where that fails the run begins all the same, takes its inputs
-// in, and fails. Commands come in meanwhile: after any of them the step is chosen again, for it may have withdrawn the
-// input that the run was to begin with, or changed the settings.
+// startRun resolves what the run is driven with and begins it. Where that fails the run begins all the same, with its
+// inputs, and fails. Commands come in meanwhile: after any of them the step is chosen again, for it may have
+// withdrawn the input that the run was to begin with, or changed the settings.
 func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
-	d.mu.Lock()
-	snapshot := *d.state
-	d.mu.Unlock()
-	config := snapshot.Config
-	failure := guard("configure", func() (err error) {
-		config, err = d.o.Configure(ctx, &snapshot)
+	var seq uint64
+	var set loop.Settings
+	var before schemas.RunConfig
+	first := false
+	d.View(func(s *loop.State) { seq, set, before, first = s.Seq, s.Settings.Clone(), s.Config, s.Runs == 0 })
+	var config schemas.RunConfig
+	failure := d.outside("configure", func() (err error) {
+		config, err = d.o.Configure(ctx, d.session, set)
 		return err
 	})
 	if failure == nil && len(step.Inputs) > 0 {
@@ -80,7 +84,7 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	for _, in := range step.Inputs {
 		start.Inputs = append(start.Inputs, in.CommandID)
 	}
-	if failure == nil && (snapshot.Runs == 0 || !sameConfig(config, snapshot.Config)) {
+	if failure == nil && (first || !sameConfig(config, before)) {
 		start.Config = &config
 	}
 	if failure != nil {
@@ -91,22 +95,20 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	if len(start.Inputs) > 0 {
 		cause = start.Inputs[0]
 	}
-	d.mu.Lock()
-	if d.state.Seq != snapshot.Seq {
-		d.mu.Unlock()
-		return nil
+	var begun shown
+	var err error
+	d.View(func(s *loop.State) {
+		if s.Seq == seq {
+			d.startRunSpan(ctx, step.Inputs)
+			begun, err = d.append(ctx, start, cause)
+		}
+	})
+	if err == nil && begun.appended {
+		if err = d.show(ctx, begun); err == nil {
+			d.armDeadline()
+		}
 	}
-	d.startRunSpan(ctx, step.Inputs)
-	s, err := d.append(ctx, start, cause)
-	d.mu.Unlock()
-	if err == nil {
-		err = d.show(ctx, s)
-	}
-	if err != nil {
-		return err
-	}
-	d.armDeadline()
-	return nil
+	return err
 }
 
 func sameConfig(a, b schemas.RunConfig) bool {
@@ -133,10 +135,11 @@ func (d *Driver) askHooks(ctx context.Context) error {
 	if err := d.askStop(ctx); err != nil {
 		return err
 	}
-	if err := d.pollHook(ctx, h.GetSteeringMessages, &d.steered, loop.AtSteeringPoll, new(schemas.Steer)); err != nil {
+	err := d.pollHook(ctx, h.GetSteeringMessages, &d.steered, (*loop.State).AtSteeringPoll, new(schemas.Steer))
+	if err != nil {
 		return err
 	}
-	return d.pollHook(ctx, h.GetFollowUpMessages, &d.followed, loop.AtFollowUpPoll, new(schemas.FollowUp))
+	return d.pollHook(ctx, h.GetFollowUpMessages, &d.followed, (*loop.State).AtFollowUpPoll, new(schemas.FollowUp))
 }
 
 func (d *Driver) askStop(ctx context.Context) error {
@@ -149,7 +152,7 @@ func (d *Driver) askStop(ctx context.Context) error {
 		if d.stopped == s.Seq {
 			return
 		}
-		if stop = loop.Stop(s); stop != nil {
+		if stop = s.Stop(); stop != nil {
 			d.stopped = s.Seq
 			turn = turnContext(s)
 		}
@@ -158,7 +161,7 @@ func (d *Driver) askStop(ctx context.Context) error {
 		return nil
 	}
 	var yes bool
-	err := guard("shouldStopAfterTurn", func() (err error) {
+	err := d.outside("shouldStopAfterTurn", func() (err error) {
 		yes, err = d.o.Hooks.ShouldStopAfterTurn(d.runSignal(ctx), turn)
 		return err
 	})
@@ -168,13 +171,13 @@ func (d *Driver) askStop(ctx context.Context) error {
 	if !yes {
 		return nil
 	}
-	d.View(func(s *loop.State) { stop = loop.Stop(s) }) // commands may have come meanwhile
+	d.View(func(s *loop.State) { stop = s.Stop() }) // commands may have come meanwhile
 	return d.emit(ctx, stop, "")
 }
 
 // turnContext shows the turn that has just ended: its reply and results are the newest messages.
 func turnContext(s *loop.State) TurnContext {
-	t := TurnContext{Context: contextView(s), NewMessages: byID(s, s.Run.New), ToolResults: schemas.Messages{}}
+	t := TurnContext{Context: contextView(s), NewMessages: s.MessagesByID(s.Run.New), ToolResults: schemas.Messages{}}
 	for i := len(t.NewMessages) - 1; i >= 0; i-- {
 		if reply, ok := t.NewMessages[i].(*schemas.AssistantMessage); ok {
 			t.Message, t.ToolResults = reply, t.NewMessages[i+1:]
@@ -182,10 +185,6 @@ func turnContext(s *loop.State) TurnContext {
 		}
 	}
 	return t
-}
-
-func contextView(s *loop.State) ContextView {
-	return ContextView{SystemPrompt: s.Config.SystemPrompt, Messages: s.Transcript(), Tools: s.Config.Tools}
 }
 
 // pollHook asks a hook for messages and puts them into the queue it stands for.
@@ -205,7 +204,7 @@ func (d *Driver) pollHook(ctx context.Context, hook func(context.Context) (schem
 	}
 	*asked = seq
 	var messages schemas.Messages
-	err := guard("queue hook", func() (err error) {
+	err := d.outside("queue hook", func() (err error) {
 		messages, err = hook(d.runSignal(ctx))
 		return err
 	})
@@ -218,8 +217,12 @@ func (d *Driver) pollHook(ctx context.Context, hook func(context.Context) (schem
 		if kind.CommandKind() == schemas.CommandFollowUp {
 			c.Data = &schemas.FollowUp{Input: input}
 		}
-		if err := d.Accept(ctx, c); err != nil {
+		refused, err := d.Accept(ctx, c)
+		if err != nil {
 			return err
+		}
+		if refused != nil {
+			return d.fail(ctx, fmt.Errorf("message of a queue hook: %s", refused.Reason))
 		}
 	}
 	return nil

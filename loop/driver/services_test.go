@@ -7,19 +7,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // servicesFunc answers for all services.
 type servicesFunc func(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error)
 
-func (f servicesFunc) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
+func (f servicesFunc) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer,
+	error) {
 	return f(ctx, to, req)
 }
 
 // served has the services of these hooks asked.
-func served(f servicesFunc, hooks ...schemas.HookName) func(o *driver.HostOptions) {
-	return func(o *driver.HostOptions) {
+func served(f servicesFunc, hooks ...schemas.HookName) func(o *host.Options) {
+	return func(o *host.Options) {
 		o.Services = f
 		for _, hook := range hooks {
 			o.Defaults.Hooks = append(o.Defaults.Hooks, schemas.HookRef{Hook: hook, Service: "svc"})
@@ -40,39 +43,40 @@ func agree(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookA
 	return schemas.HookAnswer{}, nil
 }
 
-// A runner that is told to stop while a service is asked has decided nothing: whoever goes on asks again.
+// A runner that is told to stop while a service is asked has decided nothing: the next runner asks again.
 func TestAStoppedRunnerDecidesNothing(t *testing.T) {
+	t.Parallel()
 	for _, hook := range schemas.HookNames() {
 		t.Run(string(hook), func(t *testing.T) {
 			asked := make(chan struct{}, 10)
-			r := newRig(t, toolThenDone("t1"), served(busy(asked), hook))
+			r := looptest.New(t, looptest.ToolThenDone("t1"), served(busy(asked), hook))
 			if hook == schemas.HookAfterToolCall {
-				r.deliver("p1", prompt("go"))
+				r.Deliver("p1", looptest.Prompt("go"))
 			}
 			ctx, stop := context.WithCancelCause(t.Context())
 			go func() { <-asked; stop(driver.ErrStopped) }()
-			c := command("p1", prompt("go"))
+			c := looptest.Command("p1", looptest.Prompt("go"))
 			if hook == schemas.HookAfterToolCall {
-				id, result := answerTo(r.tools.take(t), "ok")
-				c = command(id, result)
+				id, result := looptest.AnswerTo(r.Tools.Take(t), "ok")
+				c = looptest.Command(id, result)
 			}
-			if err := r.host.Deliver(ctx, c, nil); err == nil {
+			if err := r.Host.Deliver(ctx, c, nil); err == nil {
 				t.Error("the message would be acknowledged")
 			}
-			if n := r.count(schemas.EventHookDecision); n != 0 {
-				t.Errorf("%d decisions: %v", n, r.types())
+			if n := r.Count(schemas.EventHookDecision); n != 0 {
+				t.Errorf("%d decisions: %v", n, r.Types())
 			}
-			r.host = r.newHost(toolThenDone("t1"), served(agree, hook))
-			r.deliver(c.ID, c.Data)
-			if len(r.tools.requests) > 0 {
-				id, result := answerTo(r.tools.take(t), "ok")
-				r.deliver(id, result)
+			r.Host = r.NewHost(looptest.ToolThenDone("t1"), served(agree, hook))
+			r.Deliver(c.ID, c.Data)
+			if len(r.Tools.Requests) > 0 {
+				id, result := looptest.AnswerTo(r.Tools.Take(t), "ok")
+				r.Deliver(id, result)
 			}
-			r.wantEnd(schemas.EndNoToolCalls)
-			if r.count(schemas.EventHookDecision) == 0 {
+			r.WantEnd(schemas.EndNoToolCalls)
+			if r.Count(schemas.EventHookDecision) == 0 {
 				t.Error("nobody was asked again")
 			}
-			if d := cmp.Diff([]string{"ok"}, r.results()); d != "" {
+			if d := cmp.Diff([]string{"ok"}, results(r)); d != "" {
 				t.Errorf("results (-want +got):\n%s", d)
 			}
 		})
@@ -81,29 +85,32 @@ func TestAStoppedRunnerDecidesNothing(t *testing.T) {
 
 // An abort does not wait for a service, and what was not decided is not executed.
 func TestAnAbortDoesNotWaitForAService(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 10)
-	r := newRig(t, toolThenDone("t1"), served(busy(asked), schemas.HookBeforeToolCall))
+	r := looptest.New(t, looptest.ToolThenDone("t1"), served(busy(asked), schemas.HookBeforeToolCall))
 	done := make(chan error, 1)
-	go func() { done <- r.host.Deliver(t.Context(), command("p1", prompt("go")), nil) }()
+	go func() { done <- r.Host.Deliver(t.Context(), looptest.Command("p1", looptest.Prompt("go")), nil) }()
 	<-asked
-	r.deliver("a1", new(schemas.Abort))
+	r.Deliver("a1", new(schemas.Abort))
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	r.wantEnd(schemas.EndAbort)
-	if d := cmp.Diff([]string{"Operation aborted"}, r.results()); d != "" || len(r.tools.requests) > 0 {
+	r.WantEnd(schemas.EndAbort)
+	if d := cmp.Diff([]string{"Operation aborted"}, results(r)); d != "" || len(r.Tools.Requests) > 0 {
 		t.Errorf("results (-want +got):\n%s", d)
 	}
 }
 
 // A service that panics has failed, and only the call it was asked about with it.
 func TestAServiceThatPanicsHasFailed(t *testing.T) {
-	r := newRig(t, toolThenDone("t1"), served(func(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1"), served(func(context.Context, schemas.HookRef,
+		schemas.HookRequest) (schemas.HookAnswer, error) {
 		panic("oh")
 	}, schemas.HookBeforeToolCall))
-	r.deliver("p1", prompt("go"))
-	r.wantEnd(schemas.EndNoToolCalls)
-	if d := cmp.Diff([]string{"beforeToolCall of svc was not decided: hook service panicked: oh"}, r.results()); d != "" {
+	r.Deliver("p1", looptest.Prompt("go"))
+	r.WantEnd(schemas.EndNoToolCalls)
+	if d := cmp.Diff([]string{"beforeToolCall of svc was not decided: hook service panicked: oh"}, results(r)); d != "" {
 		t.Errorf("results (-want +got):\n%s", d)
 	}
 }
@@ -128,42 +135,41 @@ func everything(_ context.Context, to schemas.HookRef, req schemas.HookRequest) 
 	return a, nil
 }
 
-// TestHooksGoOnAfterEveryEvent takes the session up by another host after each event of a run with every hook, and delivers
-// everything once more: what was decided is not decided again where it changes what follows.
+// TestHooksGoOnAfterEveryEvent takes the session up by another host after each event of a run with every hook, and
+// delivers everything once more: what was decided is not decided again where it changes what follows.
 func TestHooksGoOnAfterEveryEvent(t *testing.T) {
-	play := func(r *rig) {
-		r.deliver("p1", prompt("go"))
-		for range r.tools.requests {
-			req := r.tools.take(t)
+	t.Parallel()
+	play := func(r *looptest.Rig) {
+		r.Deliver("p1", looptest.Prompt("go"))
+		for range r.Tools.Requests {
+			req := r.Tools.Take(t)
 			if string(req.Arguments) != `{"v":"changed"}` {
-				t.Errorf("handed over with %s", req.Arguments)
+				t.Errorf("dispatched with %s", req.Arguments)
 			}
-			id, result := answerTo(req, "ok")
-			r.deliver(id, result)
+			id, result := looptest.AnswerTo(req, "ok")
+			r.Deliver(id, result)
 		}
-		r.wantEnd(schemas.EndNoToolCalls)
+		r.WantEnd(schemas.EndNoToolCalls)
 	}
 	hooked := served(everything, schemas.HookNames()...)
-	whole := newRig(t, toolThenDone("t1"), hooked)
+	whole := looptest.New(t, looptest.ToolThenDone("t1"), hooked)
 	play(whole)
-	for n := range whole.events() {
-		r := newRig(t, toolThenDone("t1"), hooked)
-		for _, e := range whole.events()[:n] {
-			appendTo(t, r, e)
-		}
+	for n := range whole.Events() {
+		r := looptest.New(t, looptest.ToolThenDone("t1"), hooked)
+		appendTo(t, r, whole.Events()[:n])
 		play(r)
-		if d := cmp.Diff([]string{"changed"}, r.results()); d != "" {
+		if d := cmp.Diff([]string{"changed"}, results(r)); d != "" {
 			t.Errorf("after %d events: results (-want +got):\n%s", n, d)
 		}
-		if d := cmp.Diff([]string{"go", "more", "more"}, r.said()); d != "" {
+		if d := cmp.Diff([]string{"go", "more", "more"}, said(r)); d != "" {
 			t.Errorf("after %d events: said (-want +got):\n%s", n, d)
 		}
 	}
 }
 
 // said is what users said in the log.
-func (r *rig) said() (texts []string) {
-	for _, e := range r.events() {
+func said(r *looptest.Rig) (texts []string) {
+	for _, e := range r.Events() {
 		if end, ok := e.Data.(*schemas.MessageEnd); ok && end.Message.MessageRole() == schemas.RoleUser {
 			texts = append(texts, end.Message.Message.(*schemas.UserMessage).Content.JoinText())
 		}
@@ -173,22 +179,23 @@ func (r *rig) said() (texts []string) {
 
 // An input that comes right before a run polls its queue is screened first.
 func TestAnInputIsScreenedBeforeItIsTaken(t *testing.T) {
-	var r *rig
-	r = newRig(t, modelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
-		return say("done"), nil
+	t.Parallel()
+	var r *looptest.Rig
+	r = looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return looptest.Say("done"), nil
 	}),
 		served(func(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, _ error) {
 			a.Handled = req.CommandID == "st1"
 			return a, nil
 		}, schemas.HookInput),
-		func(o *driver.HostOptions) {
+		func(o *host.Options) {
 			o.Hooks.ShouldStopAfterTurn = func(context.Context, driver.TurnContext) (bool, error) {
-				r.deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "dropped"}})
+				r.Deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "dropped"}})
 				return false, nil
 			}
 		})
-	r.deliver("p1", prompt("go"))
-	if d := cmp.Diff([]string{"go"}, r.said()); d != "" {
+	r.Deliver("p1", looptest.Prompt("go"))
+	if d := cmp.Diff([]string{"go"}, said(r)); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}
 }

@@ -7,18 +7,6 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tracer begins spans: prompt, run, turn, model call, tool call. parent is a W3C traceparent or empty; the span's own
-// travels in the events, so that a trace goes on in other processes.
-type Tracer interface {
-	Start(ctx context.Context, name, parent string, attrs map[string]string) Span
-}
-
-// Span is something that takes time.
-type Span interface {
-	TraceParent() string
-	End(err error)
-}
-
 type noTracer struct{}
 
 func (noTracer) Start(_ context.Context, _, parent string, _ map[string]string) Span {
@@ -55,9 +43,8 @@ func (s *spans) endRun() {
 }
 
 func (d *Driver) startModelSpan(ctx context.Context, m schemas.ModelRef) Span {
-	d.mu.Lock()
-	parent := d.traceParent()
-	d.mu.Unlock()
+	var parent string
+	d.View(func(*loop.State) { parent = d.traceParent() })
 	return d.o.Tracer.Start(ctx, "model call", parent, map[string]string{"model": m.String()})
 }
 

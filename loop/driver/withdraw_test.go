@@ -7,33 +7,37 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// withdrawing is a queue that calls can be taken back from. It looks at the log when one is.
+// withdrawing is a queue that calls can be withdrawn from. It reads the log when one is.
 type withdrawing struct {
-	*queue
-	rig       *rig
+	*looptest.Queue
+	rig       *looptest.Rig
 	withdrawn []schemas.CallKey
 	ended     int // calls that had an end by then
 }
 
 func (q *withdrawing) Withdraw(_ context.Context, _ string, call schemas.CallKey) error {
-	q.withdrawn, q.ended = append(q.withdrawn, call), q.rig.count(schemas.EventToolExecutionEnd)
+	q.withdrawn, q.ended = append(q.withdrawn, call), q.rig.Count(schemas.EventToolExecutionEnd)
 	return nil
 }
 
-// TestAnAbortedCallThatDoesNotAnswerIsWithdrawn also holds the order: once the log has answered, nobody may be left who could
-// begin the call.
+// TestAnAbortedCallThatDoesNotAnswerIsWithdrawn also holds the order: once the log has answered, nobody may be left who
+// could begin the call.
 func TestAnAbortedCallThatDoesNotAnswerIsWithdrawn(t *testing.T) {
-	r := newRig(t, nil)
-	tools := &withdrawing{queue: r.tools, rig: r}
-	r.host = r.newHost(toolThenDone("t1"), func(o *driver.HostOptions) { o.Tools, o.AbortGrace = tools, time.Millisecond })
-	r.deliver("p1", prompt("go"))
-	call := r.tools.take(t).Call
-	r.deliver("a1", &schemas.Abort{})
-	r.wantEnd(schemas.EndAbort)
+	t.Parallel()
+	r := looptest.New(t, nil)
+	tools := &withdrawing{Queue: r.Tools, rig: r}
+	r.Host = r.NewHost(looptest.ToolThenDone("t1"), func(o *host.Options) {
+		o.Tools, o.AbortGrace = tools, time.Millisecond
+	})
+	r.Deliver("p1", looptest.Prompt("go"))
+	call := r.Tools.Take(t).Call
+	r.Deliver("a1", &schemas.Abort{})
+	r.WantEnd(schemas.EndAbort)
 	if d := cmp.Diff([]schemas.CallKey{call}, tools.withdrawn); d != "" || tools.ended > 0 {
 		t.Errorf("withdrawn when %d calls had ended (-want +got):\n%s", tools.ended, d)
 	}

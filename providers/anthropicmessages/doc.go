@@ -1,10 +1,10 @@
 // Package anthropicmessages speaks Anthropic's Messages API (https://docs.claude.com/en/api/messages), which others
 // serve too: any base URL does.
 //
-// Requests are built, sent and repeated by anthropic-sdk-go. Its decoder of the answer is not used: it loses a last event
-// that no blank line follows, takes a carriage return for a part of the line, gives up on JSON that can be mended, and
-// makes U+FFFD of an emoji that is cut in two; and of a failing response it keeps no text. The environment is not read,
-// nor any of the SDK's profiles: the key is the request's.
+// Requests are built, sent and repeated by anthropic-sdk-go. Its decoder of the answer is not used: it loses a last
+// event that no blank line follows, takes a carriage return for a part of the line, gives up on JSON that can be
+// mended, and makes U+FFFD of an emoji that is cut in two; and of a failing response it keeps no text. The environment
+// is not read, nor any of the SDK's profiles: the key is the request's.
 //
 // # Flags of a model (compat)
 //

@@ -60,8 +60,8 @@ type usage struct {
 	CacheWrite *int64 `json:"cache_creation_input_tokens"`
 }
 
-// stopReasons are the vendor's stop reasons and what they mean. What pauses a turn is the vendor's own tools, which we do
-// not ask for.
+// stopReasons are the vendor's stop reasons and what they mean. What pauses a turn is the vendor's own tools, which we
+// do not ask for.
 var stopReasons = map[string]schemas.StopReason{
 	"end_turn":      schemas.StopStop,
 	"stop_sequence": schemas.StopStop,
@@ -83,10 +83,5 @@ func blockedError(d delta) error {
 			text += ": " + d.StopDetails.Explanation
 		}
 	}
-	return replyError(text)
+	return schemas.NewFailure(schemas.FailureRefused, text)
 }
-
-// A replyError is what is wrong with a reply, in words that people and the rules for another attempt know.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }

@@ -16,8 +16,8 @@ import (
 // textOnlyImages goes before the images of a tool result that has no words.
 const textOnlyImages = "(see attached image)"
 
-// messages returns the transcript. The vendor refuses blank texts and empty messages, so they are left out; and it wants
-// the results of one reply's tool calls in one message.
+// messages returns the transcript. The vendor refuses blank texts and empty messages, so they are left out; and it
+// wants the results of one reply's tool calls in one message.
 func (s *settings) messages() (out []anthropic.MessageParam) {
 	var results []anthropic.ContentBlockParamUnion
 	flush := func() {
@@ -112,7 +112,8 @@ func toolResult(m *schemas.ToolResultMessage) anthropic.ContentBlockParamUnion {
 		blocks = slices.Insert(blocks, 0, anthropic.NewTextBlock(textOnlyImages))
 	}
 	for _, b := range blocks {
-		result.Content = append(result.Content, anthropic.ToolResultBlockParamContentUnion{OfText: b.OfText, OfImage: b.OfImage})
+		result.Content = append(result.Content, anthropic.ToolResultBlockParamContentUnion{OfText: b.OfText,
+			OfImage: b.OfImage})
 	}
 	return anthropic.ContentBlockParamUnion{OfToolResult: &result}
 }

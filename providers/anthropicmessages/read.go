@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/partialjson"
 	"github.com/loopbus/loopbus/providers/internal/sse"
 	"github.com/loopbus/loopbus/schemas"
@@ -55,17 +57,18 @@ func read(s *assemble.Stream, body io.Reader) error {
 // early is the error of a body that ends as if the reply were complete.
 func (r *reader) early() error {
 	if r.begun {
-		return replyError("Anthropic stream ended before message_stop")
+		return schemas.NewFailure(schemas.FailureConnection, "Anthropic stream ended before message_stop")
 	}
-	return replyError("Anthropic stream ended before message_start")
+	return schemas.NewFailure(schemas.FailureConnection, "Anthropic stream ended before message_start")
 }
 
 // event takes in an event. Those that are not known may hold anything, and are not looked at.
 func (r *reader) event(e sse.Event) error {
 	switch e.Name {
 	case "error":
-		return replyError(e.Data)
-	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop":
+		return failure.OfEvent(string(e.Data), e.Data)
+	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
+		"message_stop":
 	default:
 		return nil
 	}
@@ -75,7 +78,8 @@ func (r *reader) event(e sse.Event) error {
 			err = fmt.Errorf("%w; stream ended before message_stop", err)
 		}
 		raw := strings.ReplaceAll(strings.TrimSuffix(string(e.Raw), "\n"), "\n", `\n`)
-		return replyError(fmt.Sprintf("Could not parse Anthropic SSE event %s: %v; data=%.*s; raw=%.*s", e.Name, err, maxQuote, e.Data, maxQuote, raw))
+		return schemas.NewFailure(schemas.FailureServerError, fmt.Sprintf(
+			"Could not parse Anthropic SSE event %s: %v; data=%.*s; raw=%.*s", e.Name, err, maxQuote, e.Data, maxQuote, raw))
 	}
 	r.stream.Alive()
 	switch ev.Type {
@@ -170,13 +174,13 @@ func (r *reader) delta(b *block, d delta) {
 	}
 }
 
-// messageDelta takes in why the reply ended, and what it took. A reason that nobody knows ends the reply as an error, and
-// so do those that say that the vendor held the reply back.
+// messageDelta takes in why the reply ended, and what it took. A reason that nobody knows ends the reply as an error
+// with the usage from before, as in the reference; and so do those that say that the vendor held the reply back.
 func (r *reader) messageDelta(ev event) error {
 	reason := ev.Delta.StopReason
 	finish, known := stopReasons[reason]
 	if reason != "" && !known {
-		return replyError("Unhandled stop reason: " + reason)
+		return chat.UnknownReason(reason)
 	}
 	r.usage(ev.Usage)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// leastOutput is asked for where neither the request nor the catalogue has a limit: the vendor insists on one, and every
-// model has this many tokens.
+// leastOutput is asked for where neither the request nor the catalogue has a limit: the vendor insists on one, and
+// every model has this many tokens.
 const leastOutput = 4096
 
 // params returns the body of the request.
@@ -35,7 +35,8 @@ func (s *settings) params() (p anthropic.MessageNewParams, err error) {
 	}
 	t := s.thinking()
 	p.MaxTokens, p.Thinking, p.OutputConfig.Effort = t.maxTokens, t.config, t.effort
-	if s.Temperature != nil && !t.enabled && !claude.AlwaysThinks(s.Model) { // the vendor wants no other than its own while a model thinks
+	// While a model thinks, the vendor wants no other temperature than its own.
+	if s.Temperature != nil && !t.enabled && !claude.AlwaysThinks(s.Model) {
 		p.Temperature = param.NewOpt(*s.Temperature)
 	}
 	s.markCache(&p)
@@ -54,7 +55,8 @@ func (s *settings) limit() int64 {
 	return limit
 }
 
-// tools returns the tools. Of their schemas the vendor takes properties and required at the top level, and nothing else.
+// tools returns the tools. Of their schemas the vendor takes properties and required at the top level, and nothing
+// else.
 func (s *settings) tools() ([]anthropic.ToolUnionParam, error) {
 	var tools []anthropic.ToolUnionParam
 	for _, t := range s.Tools {

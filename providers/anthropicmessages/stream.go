@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/transport"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -45,8 +46,8 @@ func call(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	tap := transport.New(req)
 	var resp *http.Response
 	messages := anthropic.NewMessageService(
-		option.WithHTTPClient(tap.Client()), option.WithBaseURL(req.Model.BaseURL), option.WithAPIKey(req.APIKey),
-		option.WithMaxRetries(req.Retries()), option.WithResponseInto(&resp))
+		option.WithHTTPClient(tap.Client()), option.WithBaseURL(req.Model.BaseURL), key(req),
+		option.WithMaxRetries(max(0, req.MaxRetries)), option.WithResponseInto(&resp))
 	var options []option.RequestOption
 	if betas := settings.betas(); betas != "" {
 		options = append(options, option.WithHeader("anthropic-beta", betas))
@@ -62,7 +63,15 @@ func call(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// key says the key as the provider wants it.
+func key(req *providers.Request) option.RequestOption {
+	if req.Model.Provider == providers.GitHubCopilot {
+		return option.WithAuthToken(req.APIKey)
+	}
+	return option.WithAPIKey(req.APIKey)
+}
+
 // statusError is the error of a response that says so by its status.
 func statusError(f transport.Failure) error {
-	return fmt.Errorf("%d %s", f.Status, cmp.Or(f.Text(), "status code (no body)"))
+	return failure.OfResponse(fmt.Sprintf("%d %s", f.Status, cmp.Or(f.Text(), "status code (no body)")), f)
 }

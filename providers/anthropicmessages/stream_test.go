@@ -23,7 +23,8 @@ func ask(t *testing.T, change func(*providers.Request)) (vendortest.Sent, *schem
 	t.Helper()
 	vendor := vendortest.Serve(t, "text/event-stream", []byte(reply))
 	req := &providers.Request{
-		Model:    &providers.Model{ID: "claude-opus-4-6", API: "anthropic-messages", Provider: "anthropic", BaseURL: vendor.URL, MaxTokens: 1000},
+		Model: &providers.Model{ID: "claude-opus-4-6", API: "anthropic-messages", Provider: "anthropic",
+			BaseURL: vendor.URL, MaxTokens: 1000},
 		Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Go."}}}},
 		APIKey:   "the-key-of-the-request", HTTP: vendortest.Client(t),
 	}
@@ -89,15 +90,17 @@ func TestWhoAlwaysThinksIsNotToldNotTo(t *testing.T) {
 		level  schemas.ThinkingLevel
 		want   string
 	}{
-		"can be off":        {nil, schemas.ThinkingOff, `"thinking":{"type":"disabled"}`},
-		"cannot be off":     {map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}, schemas.ThinkingOff, ""},
-		"is asked to think": {map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}, schemas.ThinkingLow, `"type":"adaptive"`},
+		"can be off":    {nil, schemas.ThinkingOff, `"thinking":{"type":"disabled"}`},
+		"cannot be off": {map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}, schemas.ThinkingOff, ""},
+		"is asked to think": {map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}, schemas.ThinkingLow,
+			`"type":"adaptive"`},
 	} {
 		sent, _ := ask(t, func(req *providers.Request) {
 			warm := 0.7
 			req.Model.Reasoning, req.Model.ThinkingLevels, req.Reasoning, req.Temperature = true, c.levels, c.level, &warm
 		})
-		if got := string(sent.Body); c.want == "" && strings.Contains(got, `"thinking"`) || !strings.Contains(got, c.want) || got == "" {
+		if got := string(sent.Body); c.want == "" && strings.Contains(got, `"thinking"`) || !strings.Contains(got, c.want) ||
+			got == "" {
 			t.Errorf("a model that %s is sent %s", name, got)
 		}
 		if got := strings.Contains(string(sent.Body), `"temperature"`); got != (c.levels == nil) {

@@ -18,8 +18,8 @@ type thinking struct {
 	effort    anthropic.OutputConfigEffort
 }
 
-// thinking translates the level that the session asks for, or with Direct what the options say. The level is not clamped
-// to the model's: the vendor knows budgets and efforts, not levels.
+// thinking translates the level that the session asks for, or with Direct what the options say. The level is not
+// clamped to the model's: the vendor knows budgets and efforts, not levels.
 func (s *settings) thinking() thinking {
 	t := thinking{maxTokens: s.limit()}
 	asked := !s.Direct && s.Reasoning != "" && s.Reasoning != schemas.ThinkingOff
@@ -37,7 +37,9 @@ func (s *settings) thinking() thinking {
 	display := cmp.Or(s.ThinkingDisplay, claude.DisplaySummarized)
 	switch {
 	case t.enabled && s.adaptive:
-		t.config.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{Display: anthropic.ThinkingConfigAdaptiveDisplay(display)}
+		t.config.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{
+			Display: anthropic.ThinkingConfigAdaptiveDisplay(display),
+		}
 		t.effort = anthropic.OutputConfigEffort(effort)
 	case t.enabled:
 		t.config.OfEnabled = &anthropic.ThinkingConfigEnabledParam{

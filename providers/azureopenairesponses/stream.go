@@ -1,10 +1,9 @@
-// Package azureopenairesponses speaks OpenAI's Responses API as Azure serves it, on OpenAI's own SDK: another way to say
-// the key, a version in the query, and deployments that may have names of their own.
+// Package azureopenairesponses speaks OpenAI's Responses API as Azure serves it, on OpenAI's own SDK: another way to
+// say the key, a version in the query, and deployments that may have names of their own.
 package azureopenairesponses
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strings"
 
@@ -24,9 +23,8 @@ const API = "azure-openai-responses"
 // defaultVersion is the version of the API where nothing else is said.
 const defaultVersion = "v1"
 
-//lint:ignore ST1005 the text that clients know
-var errNoURL = errors.New("Azure OpenAI base URL is required. Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, " +
-	"or pass azureBaseUrl, azureResourceName, or model.baseUrl.")
+var errNoURL = schemas.NewFailure(schemas.FailureInvalidRequest, "Azure OpenAI base URL is required. "+
+	"Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, or pass azureBaseUrl, azureResourceName, or model.baseUrl.")
 
 // options are the vendor's own of a request. What they leave open comes from the environment, and then from the model.
 type options struct {

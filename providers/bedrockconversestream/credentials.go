@@ -99,7 +99,8 @@ func regionOfARN(id string) string {
 // machine has none.
 type sendKey struct{}
 
-func (sendKey) SignWithBearerToken(_ context.Context, token bearer.Token, message bearer.Message) (bearer.Message, error) {
+func (sendKey) SignWithBearerToken(_ context.Context, token bearer.Token, message bearer.Message) (bearer.Message,
+	error) {
 	r, ok := message.(*smithyhttp.Request)
 	if !ok {
 		return nil, fmt.Errorf("sign %T with a key", message)

@@ -54,11 +54,16 @@ func (u usage) counts() schemas.Usage {
 	}
 }
 
-// stopReasons are the vendor's stop reasons that end a reply as it should; by all others it was held back or spoilt.
+// stopReasons are the vendor's stop reasons and what they mean. Those of a reply that was held back or spoilt are
+// errors.
 var stopReasons = map[string]schemas.StopReason{
 	"end_turn":                      schemas.StopStop,
 	"stop_sequence":                 schemas.StopStop,
 	"max_tokens":                    schemas.StopLength,
 	"model_context_window_exceeded": schemas.StopLength,
 	"tool_use":                      schemas.StopToolUse,
+	"guardrail_intervened":          schemas.StopError,
+	"content_filtered":              schemas.StopError,
+	"malformed_model_output":        schemas.StopError,
+	"malformed_tool_use":            schemas.StopError,
 }

@@ -16,9 +16,12 @@ import (
 // FuzzFrames puts what no vendor ever sent into frames that are sound: bytes alone never get behind the checksums. Each
 // line is a frame: its kind, its name and its payload, with spaces between them.
 func FuzzFrames(f *testing.F) {
-	f.Add("event messageStart {\"role\":\"assistant\"}\nevent contentBlockDelta {\"delta\":{\"text\":\"a\\ud83d\"}}\nevent contentBlockStop {}")
-	f.Add("event contentBlockStart {\"start\":{\"toolUse\":{}}}\nevent contentBlockDelta {\"delta\":{\"toolUse\":{\"input\":\"{\"}}}")
-	f.Add("event contentBlockDelta {\"delta\":{\"reasoningContent\":{\"signature\":\"#\",\"text\":\"x\"}}}\nevent contentBlockDelta {\"delta\":{\"reasoningContent\":{\"redactedContent\":\"AA==\"}}}")
+	f.Add("event messageStart {\"role\":\"assistant\"}\nevent contentBlockDelta " +
+		"{\"delta\":{\"text\":\"a\\ud83d\"}}\nevent contentBlockStop {}")
+	f.Add("event contentBlockStart {\"start\":{\"toolUse\":{}}}\nevent contentBlockDelta " +
+		"{\"delta\":{\"toolUse\":{\"input\":\"{\"}}}")
+	f.Add("event contentBlockDelta {\"delta\":{\"reasoningContent\":{\"signature\":\"#\",\"text\":\"x\"}}}\nevent " +
+		"contentBlockDelta {\"delta\":{\"reasoningContent\":{\"redactedContent\":\"AA==\"}}}")
 	f.Add("event messageStop {\"stopReason\":\"end_turn\"}\nevent metadata {\"usage\":null}")
 	f.Add("exception throttlingException {}\nerror x null\nevent messageStart []")
 	f.Fuzz(func(t *testing.T, lines string) {
@@ -28,7 +31,8 @@ func FuzzFrames(f *testing.F) {
 		}
 		req := &providers.Request{Model: &providers.Model{API: "bedrock-converse-stream"}}
 		ended := false
-		for e, err := range assemble.Run(t.Context(), req, func(_ context.Context, s *assemble.Stream) error { return read(s, &body) }) {
+		for e, err := range assemble.Run(t.Context(), req,
+			func(_ context.Context, s *assemble.Stream) error { return read(s, &body) }) {
 			if err != nil || ended {
 				t.Fatalf("%v, after the end: %t", err, ended)
 			}

@@ -103,15 +103,17 @@ func (c *converter) assistantBlocks(content schemas.Contents) (blocks []types.Co
 	return blocks, nil
 }
 
-// thinking returns what a thought is sent as, nil for nothing. Anthropic's models take it only with its signature, others
-// know no signatures.
+// thinking returns what a thought is sent as, nil for nothing. Anthropic's models take it only with its signature,
+// others know no signatures.
 func (c *converter) thinking(b schemas.Thinking) types.ContentBlock {
 	if b.Redacted {
 		hidden, err := base64.StdEncoding.DecodeString(b.ThinkingSignature)
 		if err != nil || len(hidden) == 0 {
 			return nil
 		}
-		return &types.ContentBlockMemberReasoningContent{Value: &types.ReasoningContentBlockMemberRedactedContent{Value: hidden}}
+		return &types.ContentBlockMemberReasoningContent{
+			Value: &types.ReasoningContentBlockMemberRedactedContent{Value: hidden},
+		}
 	}
 	if blank(b.Thinking) {
 		return nil
@@ -157,7 +159,7 @@ var imageFormats = map[string]types.ImageFormat{
 func imageOf(i schemas.Image) (types.ImageBlock, error) {
 	format, ok := imageFormats[i.MimeType]
 	if !ok {
-		return types.ImageBlock{}, replyError("Unknown image type: " + i.MimeType)
+		return types.ImageBlock{}, schemas.NewFailure(schemas.FailureInvalidRequest, "Unknown image type: "+i.MimeType)
 	}
 	data, err := base64.StdEncoding.DecodeString(i.Data)
 	if err != nil {

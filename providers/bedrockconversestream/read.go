@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
 
 	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/chat"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -19,7 +20,7 @@ import (
 const textRedacted = "[Reasoning redacted]"
 
 // errEarly is the error of a body that ends, or makes no sense any more, before the reply is complete.
-const errEarly = replyError("Bedrock stream ended before messageStop")
+var errEarly = schemas.NewFailure(schemas.FailureConnection, "Bedrock stream ended before messageStop")
 
 // A reader makes a stream of the vendor's events.
 type reader struct {
@@ -39,6 +40,8 @@ func read(s *assemble.Stream, body io.Reader) error {
 		frame, err := frames.Decode(in, buffer[:0])
 		if errors.Is(err, io.EOF) {
 			break
+		} else if schemas.FailureCodeOf(err) != schemas.FailureUnknown {
+			return err // of the connection
 		} else if err != nil {
 			return fmt.Errorf("%w: %w", errEarly, err)
 		}
@@ -57,7 +60,9 @@ func (r *reader) frame(f eventstream.Message) error {
 		name := header(f, eventstreamapi.EventTypeHeader)
 		var e event
 		if err := json.Unmarshal(f.Payload, &e); err != nil {
-			return fmt.Errorf("event %s of the Bedrock stream: %w", name, err)
+			return &schemas.FailureError{
+				Code: schemas.FailureServerError, Err: fmt.Errorf("event %s of the Bedrock stream: %w", name, err),
+			}
 		}
 		r.stream.Alive()
 		return r.event(name, e)
@@ -68,9 +73,9 @@ func (r *reader) frame(f eventstream.Message) error {
 		if json.Unmarshal(f.Payload, &e) != nil || e.Message == "" {
 			e.Message = string(f.Payload)
 		}
-		return exception(header(f, eventstreamapi.ExceptionTypeHeader), e.Message)
+		return exception(0, header(f, eventstreamapi.ExceptionTypeHeader), e.Message)
 	case eventstreamapi.ErrorMessageType:
-		return exception(header(f, eventstreamapi.ErrorCodeHeader), header(f, eventstreamapi.ErrorMessageHeader))
+		return exception(0, header(f, eventstreamapi.ErrorCodeHeader), header(f, eventstreamapi.ErrorMessageHeader))
 	}
 	return nil
 }
@@ -86,7 +91,8 @@ func (r *reader) event(name string, e event) error {
 	switch name {
 	case "messageStart":
 		if e.Role != "assistant" {
-			return replyError("Unexpected assistant message start but got user message start instead")
+			return schemas.NewFailure(schemas.FailureServerError,
+				"Unexpected assistant message start but got user message start instead")
 		}
 		r.stream.Start()
 	case "contentBlockStart":
@@ -162,8 +168,11 @@ func (r *reader) finish() error {
 		return errEarly
 	}
 	reason, ok := stopReasons[r.reason]
-	if !ok {
-		return replyError("Reply blocked: " + r.reason)
+	switch {
+	case !ok:
+		return chat.UnknownReason(r.reason)
+	case reason == schemas.StopError:
+		return schemas.NewFailure(schemas.FailureRefused, "Reply blocked: "+r.reason)
 	}
 	r.stream.Finish(reason)
 	return nil

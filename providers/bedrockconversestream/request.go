@@ -71,7 +71,8 @@ func (s *settings) toolConfig() (*types.ToolConfiguration, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec := types.ToolSpecification{Name: aws.String(t.Name), InputSchema: &types.ToolInputSchemaMemberJson{Value: schema}}
+		spec := types.ToolSpecification{Name: aws.String(t.Name),
+			InputSchema: &types.ToolInputSchemaMemberJson{Value: schema}}
 		if t.Description != "" {
 			spec.Description = aws.String(t.Description)
 		}

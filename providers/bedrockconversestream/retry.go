@@ -10,11 +10,11 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/transport"
 )
 
-// retryer says whether and when a request is repeated: as AWS wants it, unless the response says something else. A gateway
-// in AWS's place may, and so does the tap where a wait would be too long.
+// retryer says whether and when a request is repeated: as AWS wants it, unless the response says something else. A
+// gateway in AWS's place may, and so does the tap where a wait would be too long.
 func retryer(req *providers.Request, tap *transport.Tap) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = req.Retries() + 1
+		o.MaxAttempts = max(0, req.MaxRetries) + 1
 		usual := retry.NewExponentialJitterBackoff(o.MaxBackoff)
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
 			if failure, failed := tap.Failure(); failed {

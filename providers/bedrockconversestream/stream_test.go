@@ -41,7 +41,8 @@ func reply(t *testing.T) []byte {
 func serve(t *testing.T) (*vendortest.Vendor, *providers.Request) {
 	vendor := vendortest.Serve(t, "application/vnd.amazon.eventstream", reply(t))
 	return vendor, &providers.Request{
-		Model:    &providers.Model{ID: "m", API: "bedrock-converse-stream", Provider: "amazon-bedrock", BaseURL: vendor.URL, MaxTokens: 1000},
+		Model: &providers.Model{ID: "m", API: "bedrock-converse-stream", Provider: "amazon-bedrock", BaseURL: vendor.URL,
+			MaxTokens: 1000},
 		Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Go."}}}},
 		HTTP:     vendortest.Client(t),
 	}
@@ -72,7 +73,8 @@ func TestCredentialsOfTheRequest(t *testing.T) {
 		"Bearer of-the-request": func(req *providers.Request) { req.APIKey = "of-the-request" },
 		"AWS4-HMAC-SHA256 Credential=AKIAREQUEST/.../us-east-1/bedrock/": func(*providers.Request) {},
 		"AWS4-HMAC-SHA256 Credential=AKIAREQUEST/.../eu-west-3/bedrock/": func(req *providers.Request) {
-			req.Getenv = environment(map[string]string{"AWS_ACCESS_KEY_ID": "AKIAREQUEST", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-west-3"})
+			req.Getenv = environment(map[string]string{"AWS_ACCESS_KEY_ID": "AKIAREQUEST", "AWS_SECRET_ACCESS_KEY": "s",
+				"AWS_REGION": "eu-west-3"})
 		},
 		"AWS4-HMAC-SHA256 Credential=AKIAREQUEST/.../eu-west-1/bedrock/": func(req *providers.Request) {
 			req.Vendor = json.RawMessage(`{"region":"eu-west-1"}`)
@@ -133,7 +135,8 @@ type lazy struct {
 
 func (l *lazy) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.request = r.Body
-	return &http.Response{StatusCode: http.StatusOK, Header: make(http.Header), Body: io.NopCloser(bytes.NewReader(l.reply)), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: make(http.Header),
+		Body: io.NopCloser(bytes.NewReader(l.reply)), Request: r}, nil
 }
 
 // The SDK closes the body of a request as soon as there is a response; net/http breaks the connection off then, if it
@@ -185,7 +188,8 @@ func TestWhoThinksUnlessToldNotTo(t *testing.T) {
 			req.Model.ThinkingLevels = map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: c.off}
 		}
 		ask(t, bedrockconversestream.New(), vendor, req)
-		if got := string(vendor.Sent()[0].Body); c.want == "" && strings.Contains(got, "thinking") || !strings.Contains(got, c.want) {
+		if got := string(vendor.Sent()[0].Body); c.want == "" && strings.Contains(got, "thinking") ||
+			!strings.Contains(got, c.want) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -193,7 +197,8 @@ func TestWhoThinksUnlessToldNotTo(t *testing.T) {
 
 func TestMistakesOfTheCallerAreErrors(t *testing.T) {
 	image := func(data string) schemas.Messages {
-		return schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Image{Data: data, MimeType: "image/png"}}}}
+		return schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Image{Data: data,
+			MimeType: "image/png"}}}}
 	}
 	for name, change := range map[string]func(*providers.Request){
 		"compat":      func(req *providers.Request) { req.Model.Compat = json.RawMessage(`[]`) },

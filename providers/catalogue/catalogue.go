@@ -137,8 +137,8 @@ func (c *Catalogue) unknown(name string) error {
 	return fmt.Errorf("no model %q: see `runner models`", name)
 }
 
-// Defaults returns the model that each provider is asked for where nobody names one, in the order in which providers are
-// preferred.
+// Defaults returns the model that each provider is asked for where nobody names one, in the order in which providers
+// are preferred.
 func (c *Catalogue) Defaults() []*providers.Model {
 	var list []*providers.Model
 	for _, name := range c.preferred {

@@ -59,7 +59,8 @@ func TestEveryVendorIsThereWithAModelToBeginWith(t *testing.T) {
 			t.Errorf("nobody can tell whether there is a key for the default %s", m.Ref())
 		}
 		if !want[m.Provider] || m.ContextWindow == 0 || m.MaxTokens == 0 {
-			t.Errorf("%s is twice or unexpected, or its limits are unknown: window %d, output %d", m.Ref(), m.ContextWindow, m.MaxTokens)
+			t.Errorf("%s is twice or unexpected, or its limits are unknown: window %d, output %d", m.Ref(), m.ContextWindow,
+				m.MaxTokens)
 		}
 		delete(want, m.Provider)
 	}
@@ -84,8 +85,8 @@ func TestPricesAreThere(t *testing.T) {
 	}
 }
 
-// TestWhatVendorsSayOfThinking holds the levels against what the vendors' own errors and documents name. A level that the
-// vendor refuses would fail every request of a session that asks for it.
+// TestWhatVendorsSayOfThinking holds the levels against what the vendors' own errors and documents name. A level that
+// the vendor refuses would fail every request of a session that asks for it.
 func TestWhatVendorsSayOfThinking(t *testing.T) {
 	c := load(t, "")
 	for name, want := range map[string]string{
@@ -96,11 +97,15 @@ func TestWhatVendorsSayOfThinking(t *testing.T) {
 		"openai/gpt-5.1-codex": "low medium high", "openai/gpt-5.1-codex-mini": "low medium high",
 		"openai/gpt-5": "minimal low medium high", "openai/gpt-5-mini": "minimal low medium high",
 		"openai/o3": "low medium high", "openai/o4-mini": "low medium high", "openai/gpt-4.1": "off",
-		"azure-openai-responses/gpt-5.4": "none low medium high xhigh", "azure-openai-responses/gpt-5-mini": "minimal low medium high",
-		"groq/openai/gpt-oss-120b": "low medium high", "cerebras/gpt-oss-120b": "low medium high", "groq/qwen/qwen3-32b": "none default",
+		"azure-openai-responses/gpt-5.4":    "none low medium high xhigh",
+		"azure-openai-responses/gpt-5-mini": "minimal low medium high",
+		"groq/openai/gpt-oss-120b":          "low medium high", "cerebras/gpt-oss-120b": "low medium high",
+		"groq/qwen/qwen3-32b":      "none default",
 		"anthropic/claude-fable-5": "minimal low medium high xhigh", "fable": "minimal low medium high xhigh",
-		"anthropic/claude-opus-4-8": "off minimal low medium high xhigh", "anthropic/claude-opus-4-6": "off minimal low medium high max",
-		"anthropic/claude-sonnet-4-6": "off minimal low medium high max", "anthropic/claude-sonnet-5": "off minimal low medium high xhigh",
+		"anthropic/claude-opus-4-8":   "off minimal low medium high xhigh",
+		"anthropic/claude-opus-4-6":   "off minimal low medium high max",
+		"anthropic/claude-sonnet-4-6": "off minimal low medium high max",
+		"anthropic/claude-sonnet-5":   "off minimal low medium high xhigh",
 		"anthropic/claude-sonnet-4-5": "off minimal low medium high", "google/gemini-3.1-pro-preview": "LOW HIGH",
 		"deepseek/deepseek-v4-pro": "off high max",
 	} {
@@ -122,9 +127,11 @@ func TestWhatVendorsSayOfThinking(t *testing.T) {
 // TestALevelTakenAwayStaysAway: null is a value there, in a model, in a provider's defaults and in the user's file.
 func TestALevelTakenAwayStaysAway(t *testing.T) {
 	c := load(t, `{"providers": {
-		"a": {"defaults": {"api": "openai-completions", "baseUrl": "http://a.test/v1", "reasoning": true, "thinkingLevelMap": {"off": null, "low": null}},
+		"a": {"defaults": {"api": "openai-completions", "baseUrl": "http://a.test/v1", "reasoning": true,
+			"thinkingLevelMap": {"off": null, "low": null}},
 			"models": {"one": {"thinkingLevelMap": {"low": "little"}}, "two": {"thinkingLevelMap": {"high": null}}}},
-		"openai": {"models": {"gpt-5.4": {"thinkingLevelMap": {"off": null}}, "gpt-5.2": {"thinkingLevelMap": null, "cost": null}}}}}`)
+		"openai": {"models": {"gpt-5.4": {"thinkingLevelMap": {"off": null}},
+			"gpt-5.2": {"thinkingLevelMap": null, "cost": null}}}}}`)
 	for name, want := range map[string]string{
 		"a/one": "minimal low medium high", "a/two": "minimal medium",
 		"openai/gpt-5.4": "low medium high xhigh", "openai/gpt-5.2": "off minimal low medium high",
@@ -154,9 +161,12 @@ const twoShops = `{"providers": {
 func TestNamesResolve(t *testing.T) {
 	c := load(t, twoShops)
 	for name, want := range map[string]string{
-		"a/one": "a/one", "one": "a/one", "uno": "a/one", "a/uno": "a/one", "b/both": "b/both", "a/x/y": "a/x/y", "x/y": "a/x/y",
-		"here/anything:7b": "here/anything:7b", "opus": "anthropic/claude-opus-4-8", "groq/gpt-oss-120b": "groq/openai/gpt-oss-120b",
-		"groq/openai/gpt-oss-120b": "groq/openai/gpt-oss-120b", "openrouter/anthropic/claude-sonnet-4.6": "openrouter/anthropic/claude-sonnet-4.6",
+		"a/one": "a/one", "one": "a/one", "uno": "a/one", "a/uno": "a/one", "b/both": "b/both", "a/x/y": "a/x/y",
+		"x/y":              "a/x/y",
+		"here/anything:7b": "here/anything:7b", "opus": "anthropic/claude-opus-4-8",
+		"groq/gpt-oss-120b":                      "groq/openai/gpt-oss-120b",
+		"groq/openai/gpt-oss-120b":               "groq/openai/gpt-oss-120b",
+		"openrouter/anthropic/claude-sonnet-4.6": "openrouter/anthropic/claude-sonnet-4.6",
 	} {
 		m, err := c.Resolve(name)
 		if err != nil || m.Ref().String() != want {
@@ -167,13 +177,15 @@ func TestNamesResolve(t *testing.T) {
 		"gpt-oss-120b":   "is ambiguous: cerebras/gpt-oss-120b, groq/openai/gpt-oss-120b",
 		"both":           `model "both" is ambiguous: a/both, b/both`,
 		"claude-haiku-9": "did you mean anthropic/claude-haiku-4-5",
-		"a/nothing":      `no model "a/nothing"`, "zzz": "see `runner models`", "claude-opus-4-5": `no model "claude-opus-4-5"`,
+		"a/nothing":      `no model "a/nothing"`, "zzz": "see `runner models`",
+		"claude-opus-4-5": `no model "claude-opus-4-5"`,
 	} {
 		if m, err := c.Resolve(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %s", name, m, err, want)
 		}
 	}
-	if _, err := c.Find(schemas.ModelRef{Provider: "nobody", ID: "one"}); err == nil || !strings.Contains(err.Error(), `no provider "nobody"`) {
+	if _, err := c.Find(schemas.ModelRef{Provider: "nobody", ID: "one"}); err == nil ||
+		!strings.Contains(err.Error(), `no provider "nobody"`) {
 		t.Errorf("unknown provider: %v", err)
 	}
 	if !c.Keyless("here") || c.Keyless("a") {
@@ -190,17 +202,19 @@ func TestTheUsersFileIsMerged(t *testing.T) {
 	if d := cmp.Diff(providers.Rates{Input: 7, Output: 5, CacheRead: 0.1, CacheWrite: 1.25}, m.Cost); d != "" {
 		t.Errorf("prices (-want +got):\n%s", d)
 	}
-	if m, _ := c.Resolve("one"); m == nil || m.ContextWindow != 1000 || m.Cost.Input != 1 || m.BaseURL != "http://a.test/v1" {
+	if m, _ := c.Resolve("one"); m == nil || m.ContextWindow != 1000 || m.Cost.Input != 1 ||
+		m.BaseURL != "http://a.test/v1" {
 		t.Errorf("defaults are missing: %+v", m)
 	}
 }
 
 func TestMistakesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"providers": {"a": {"models": {"m": {"api": "smoke-signals"}}}}}`:      "/providers/a/models/m",
-		`{"providers": {"a": {"models": {"m": {"contextWindow": -1}}}}}`:         "/providers/a/models/m/contextWindow",
-		`{"providers": {"a": {"models": {"m": {"cost": {"inptu": 1}}}}}}`:        "inptu",
-		`{"providers": {"a": {"models": {"m": {"api": "openai-completions"}}}}}`: "/providers/a/models/m: no api or no baseUrl",
+		`{"providers": {"a": {"models": {"m": {"api": "smoke-signals"}}}}}`: "/providers/a/models/m",
+		`{"providers": {"a": {"models": {"m": {"contextWindow": -1}}}}}`:    "/providers/a/models/m/contextWindow",
+		`{"providers": {"a": {"models": {"m": {"cost": {"inptu": 1}}}}}}`:   "inptu",
+		`{"providers": {"a": {"models": {"m": {"api": "openai-completions"}}}}}`: "/providers/a/models/m: no api or no " +
+			"baseUrl",
 		`{"models": {}}`: "providers",
 		`{`:              "unexpected end",
 	} {

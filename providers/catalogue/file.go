@@ -182,7 +182,8 @@ func (p provider) model(id, providerID string, raw json.RawMessage) (*providers.
 		m.Name = id
 	}
 	if m.API == "" || m.BaseURL == "" && !slices.Contains(withoutURL, m.API) {
-		return nil, fmt.Errorf("/providers/%s/models/%s: no api or no baseUrl, neither there nor in the provider's defaults", providerID, id)
+		return nil, fmt.Errorf("/providers/%s/models/%s: no api or no baseUrl, neither there nor in the provider's defaults",
+			providerID, id)
 	}
 	return m, nil
 }

@@ -1,5 +1,5 @@
-// Package gateway asks the models of a catalogue: it finds the model that a session names, its key and a free place at its
-// provider, and hands the request to the package of its API.
+// Package gateway asks the models of a catalogue: it finds the model that a session names, its key and a free place at
+// its provider, and hands the request to the package of its API.
 package gateway
 
 import (
@@ -56,10 +56,14 @@ func (g *Gateway) Check(ref schemas.ModelRef) error {
 	if err == nil && g.o.APIs[m.API] == nil {
 		err = fmt.Errorf("model %s: no package speaks %s", m.Ref(), m.API)
 	}
-	return err
+	if err != nil {
+		return &schemas.FailureError{Code: schemas.FailureInvalidRequest, Err: err}
+	}
+	return nil
 }
 
-// Retryable says whether asking again may help after the reply, by its text and the model's context window.
+// Retryable says whether asking again may help after a reply that has no [schemas.FailureCode], by its text and the
+// model's context window. The replies of [Gateway.Stream] all have one.
 func (g *Gateway) Retryable(reply *schemas.AssistantMessage) bool {
 	var window int64
 	if m, err := g.o.Catalogue.Find(schemas.ModelRef{Provider: reply.Provider, ID: reply.Model}); err == nil {
@@ -80,7 +84,7 @@ func (g *Gateway) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq
 		}
 		defer done()
 		for e, err := range g.o.APIs[r.Model.API](ctx, r) {
-			if !yield(e, err) || err != nil || e.Terminal() {
+			if !yield(coded(e), err) || err != nil || e.Terminal() {
 				return
 			}
 		}
@@ -88,13 +92,14 @@ func (g *Gateway) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq
 }
 
 // prepare makes the request of an API, with a key and a place at the provider.
-func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *providers.Request, done func(), err error) {
+func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *providers.Request, done func(),
+	err error) {
 	if err := g.Check(req.Model); err != nil {
 		return nil, nil, err
 	}
 	m, err := g.o.Catalogue.Find(req.Model)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &schemas.FailureError{Code: schemas.FailureInvalidRequest, Err: err}
 	}
 	r = &providers.Request{
 		Model: m, SystemPrompt: req.SystemPrompt, Messages: req.Messages, Tools: req.Tools,
@@ -127,6 +132,9 @@ func (g *Gateway) key(ctx context.Context, provider, own string) (string, error)
 	if g.o.Keys != nil {
 		var err error
 		if key, err = g.o.Keys.Key(ctx, provider); err != nil {
+			if schemas.FailureCodeOf(err) == schemas.FailureUnknown {
+				err = &schemas.FailureError{Code: schemas.FailureAuth, Err: err}
+			}
 			return "", err
 		}
 	}
@@ -155,8 +163,21 @@ func failure(ctx context.Context, ref schemas.ModelRef, err error) schemas.Strea
 		API: ref.API, Provider: ref.Provider, Model: ref.ID, StopReason: schemas.StopError, ErrorMessage: err.Error(),
 		Timestamp: time.Now().UnixMilli(),
 	}
+	e := schemas.StreamEvent{
+		Type: schemas.StreamError, Reason: m.StopReason, FailureCode: schemas.FailureCodeOf(err), Message: m,
+	}
 	if ctx.Err() != nil {
 		m.StopReason, m.ErrorMessage = schemas.StopAborted, providers.TextAborted
+		e.Reason, e.FailureCode = m.StopReason, ""
 	}
-	return schemas.StreamEvent{Type: schemas.StreamError, Reason: m.StopReason, Message: m}
+	return e
+}
+
+// coded gives an error event its code, where an API that is not one of this module has left it out.
+func coded(e schemas.StreamEvent) schemas.StreamEvent {
+	if m := e.Message; e.Type == schemas.StreamError && e.FailureCode == "" && m != nil &&
+		m.StopReason == schemas.StopError {
+		e.FailureCode = providers.FailureOfText(m.ErrorMessage)
+	}
+	return e
 }

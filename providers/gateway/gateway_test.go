@@ -19,7 +19,8 @@ import (
 )
 
 const models = `{"providers": {
-	"shop": {"defaults": {"api": "openai-completions", "baseUrl": "http://shop.test", "contextWindow": 100}, "models": {"m": {}}},
+	"shop": {"defaults": {"api": "openai-completions", "baseUrl": "http://shop.test", "contextWindow": 100},
+		"models": {"m": {}}},
 	"here": {"open": true, "keyless": true, "defaults": {"api": "openai-completions", "baseUrl": "http://127.0.0.1:1"}},
 	"far": {"defaults": {"api": "google-vertex"}, "models": {"v": {}}}
 }}`
@@ -32,7 +33,8 @@ func api(asked *[]*providers.Request, status int, header http.Header) providers.
 			if r.OnResponse != nil {
 				r.OnResponse(status, header)
 			}
-			yield(schemas.StreamEvent{Type: schemas.StreamDone, Message: &schemas.AssistantMessage{StopReason: schemas.StopStop}}, nil)
+			yield(schemas.StreamEvent{Type: schemas.StreamDone,
+				Message: &schemas.AssistantMessage{StopReason: schemas.StopStop}}, nil)
 		}
 	}
 }
@@ -66,7 +68,8 @@ func newGateway(t *testing.T, o gateway.Options, fn providers.StreamFunc) *gatew
 func ask(t *testing.T, g *gateway.Gateway, ctx context.Context, ref schemas.ModelRef) *schemas.AssistantMessage {
 	t.Helper()
 	var last *schemas.AssistantMessage
-	for e, err := range g.Stream(ctx, schemas.ModelRequest{Model: ref, SessionID: "s1", ThinkingLevel: schemas.ThinkingHigh}) {
+	for e, err := range g.Stream(ctx, schemas.ModelRequest{Model: ref, SessionID: "s1",
+		ThinkingLevel: schemas.ThinkingHigh}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +89,8 @@ func TestARequestHasEverything(t *testing.T) {
 	}, api(&asked, http.StatusTooManyRequests, http.Header{"Retry-After": {"3"}}))
 	ask(t, g, t.Context(), schemas.ModelRef{Provider: "shop", ID: "m"})
 	r := asked[0]
-	if r.APIKey != "sk-1" || r.Model.BaseURL != "http://shop.test" || r.SessionID != "s1" || r.Reasoning != schemas.ThinkingHigh || r.MaxTokens != 7 {
+	if r.APIKey != "sk-1" || r.Model.BaseURL != "http://shop.test" || r.SessionID != "s1" ||
+		r.Reasoning != schemas.ThinkingHigh || r.MaxTokens != 7 {
 		t.Errorf("request %+v", r)
 	}
 	if d := cmp.Diff([]string{"take shop s1", "pause shop 3s", "give back"}, p.log); d != "" {
@@ -111,7 +115,8 @@ func TestWhatGoesWrongIsAFailedReply(t *testing.T) {
 		"no such model": {ref: schemas.ModelRef{ID: "nothing"}, want: `no model "nothing"`},
 		"no such API":   {ref: schemas.ModelRef{Provider: "far", ID: "v"}, want: "no package speaks google-vertex"},
 		"no place":      {o: gateway.Options{Limiter: full}, ref: schemas.ModelRef{ID: "m"}, want: "too many wait"},
-		"cancelled":     {o: gateway.Options{Limiter: full}, ctx: ended, ref: schemas.ModelRef{ID: "m"}, want: providers.TextAborted},
+		"cancelled": {o: gateway.Options{Limiter: full}, ctx: ended, ref: schemas.ModelRef{ID: "m"},
+			want: providers.TextAborted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.ctx == nil {
@@ -129,7 +134,8 @@ func TestWhatGoesWrongIsAFailedReply(t *testing.T) {
 
 func TestRetryableKnowsTheWindow(t *testing.T) {
 	g := newGateway(t, gateway.Options{}, nil)
-	for text, want := range map[string]bool{"529 overloaded": true, "insufficient_quota": false, "prompt is too long: 500 rows": false} {
+	for text, want := range map[string]bool{"529 overloaded": true, "insufficient_quota": false,
+		"prompt is too long: 500 rows": false} {
 		m := &schemas.AssistantMessage{Provider: "shop", Model: "m", StopReason: schemas.StopError, ErrorMessage: text}
 		if got := g.Retryable(m); got != want {
 			t.Errorf("%q: %v", text, got)
@@ -145,7 +151,8 @@ func (noKey) Key(context.Context, string) (string, error) { return "", errors.Ne
 func TestARequestWithoutAKeyGivesItsPlaceBack(t *testing.T) {
 	var asked []*providers.Request
 	p := &places{}
-	m := ask(t, newGateway(t, gateway.Options{Keys: noKey{}, Limiter: p}, api(&asked, 200, nil)), t.Context(), schemas.ModelRef{ID: "m"})
+	m := ask(t, newGateway(t, gateway.Options{Keys: noKey{}, Limiter: p}, api(&asked, 200, nil)), t.Context(),
+		schemas.ModelRef{ID: "m"})
 	if !m.Failed() || m.ErrorMessage != "no key" || len(asked) != 0 {
 		t.Errorf("%d requests, %s %q", len(asked), m.StopReason, m.ErrorMessage)
 	}
@@ -153,3 +160,44 @@ func TestARequestWithoutAKeyGivesItsPlaceBack(t *testing.T) {
 		t.Errorf("limiter (-want +got):\n%s", d)
 	}
 }
+
+// TestEveryFailureHasItsCode holds that a reply that failed says what failed, also where it was never asked for and
+// where its API says nothing.
+func TestEveryFailureHasItsCode(t *testing.T) {
+	silent := func(context.Context, *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
+		return func(yield func(schemas.StreamEvent, error) bool) {
+			m := &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: "529 overloaded"}
+			yield(schemas.StreamEvent{Type: schemas.StreamError, Reason: schemas.StopError, Message: m}, nil)
+		}
+	}
+	slow := schemas.NewFailure(schemas.FailureTimeout, "the key service sleeps")
+	full := schemas.NewFailure(schemas.FailureRateLimited, "many wait")
+	for name, c := range map[string]struct {
+		o     gateway.Options
+		model string
+		want  schemas.FailureCode
+	}{
+		"by its words":               {gateway.Options{}, "m", schemas.FailureOverloaded},
+		"of no model":                {gateway.Options{}, "nothing", schemas.FailureInvalidRequest},
+		"of an API nobody speaks":    {gateway.Options{}, "v", schemas.FailureInvalidRequest},
+		"of a key that is not there": {gateway.Options{Keys: noKey{}}, "m", schemas.FailureAuth},
+		"of a key that comes late":   {gateway.Options{Keys: failingKeys{slow}}, "m", schemas.FailureTimeout},
+		"of a place":                 {gateway.Options{Limiter: &places{err: full}}, "m", schemas.FailureRateLimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var code schemas.FailureCode
+			req := schemas.ModelRequest{Model: schemas.ModelRef{ID: c.model}}
+			for e := range newGateway(t, c.o, silent).Stream(t.Context(), req) {
+				code = e.FailureCode
+			}
+			if code != c.want {
+				t.Errorf("%q, want %q", code, c.want)
+			}
+		})
+	}
+}
+
+// failingKeys is a source of keys that fails.
+type failingKeys struct{ err error }
+
+func (k failingKeys) Key(context.Context, string) (string, error) { return "", k.err }

@@ -1,5 +1,5 @@
-// Package googlegenerativeai speaks Google's Generative AI API (Gemini by API key). Why it is not on the vendor's SDK is
-// said in providers/internal/gemini.
+// Package googlegenerativeai speaks Google's Generative AI API (Gemini by API key). Why it is not on the vendor's SDK
+// is said in providers/internal/gemini.
 package googlegenerativeai
 
 import (

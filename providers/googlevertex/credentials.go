@@ -7,6 +7,8 @@ import (
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 const scope = "https://www.googleapis.com/auth/cloud-platform"
@@ -24,7 +26,9 @@ func (d *defaultCredentials) token(ctx context.Context) (string, error) {
 		found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{scope}})
 		if err != nil {
 			d.mu.Unlock()
-			return "", fmt.Errorf("application default credentials: %w", err)
+			return "", &schemas.FailureError{
+				Code: schemas.FailureAuth, Err: fmt.Errorf("application default credentials: %w", err),
+			}
 		}
 		d.found = found
 	}

@@ -5,7 +5,6 @@ package googlevertex
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"net/http"
 	"regexp"
@@ -21,10 +20,10 @@ import (
 const API = "google-vertex"
 
 var (
-	//lint:ignore ST1005 the text that clients know
-	errNoProject = errors.New("Vertex AI requires a project ID. Set GOOGLE_CLOUD_PROJECT/GCLOUD_PROJECT or pass project in options.")
-	//lint:ignore ST1005 the text that clients know
-	errNoPlace = errors.New("Vertex AI requires a location. Set GOOGLE_CLOUD_LOCATION or pass location in options.")
+	errNoProject = schemas.NewFailure(schemas.FailureInvalidRequest,
+		"Vertex AI requires a project ID. Set GOOGLE_CLOUD_PROJECT/GCLOUD_PROJECT or pass project in options.")
+	errNoPlace = schemas.NewFailure(schemas.FailureInvalidRequest,
+		"Vertex AI requires a location. Set GOOGLE_CLOUD_LOCATION or pass location in options.")
 )
 
 // options are the vendor's own of a request. What they leave open comes from the environment.
@@ -33,8 +32,8 @@ type options struct {
 	Location string `json:"location"`
 }
 
-// New returns the function of the API, see [providers.StreamFunc]. It keeps the credentials of the machine, and asks for a
-// new token when the one it has is over.
+// New returns the function of the API, see [providers.StreamFunc]. It keeps the credentials of the machine, and asks
+// for a new token when the one it has is over.
 func New() providers.StreamFunc {
 	c := new(defaultCredentials)
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
@@ -49,7 +48,8 @@ func New() providers.StreamFunc {
 }
 
 // target is where the request goes, and with what right.
-func target(ctx context.Context, req *providers.Request, c *defaultCredentials) (url string, header http.Header, err error) {
+func target(ctx context.Context, req *providers.Request, c *defaultCredentials) (url string, header http.Header,
+	err error) {
 	model := "/publishers/google/models/" + req.Model.ID + ":streamGenerateContent"
 	if req.APIKey != "" {
 		return base(req.Model.BaseURL, "") + model, http.Header{"X-Goog-Api-Key": {req.APIKey}}, nil
@@ -80,8 +80,8 @@ func target(ctx context.Context, req *providers.Request, c *defaultCredentials) 
 
 var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*$`)
 
-// base is the model's base URL with a version, or the vendor's own for a location. Without one, or with the place of one
-// still open in the URL, it is the vendor's for all locations.
+// base is the model's base URL with a version, or the vendor's own for a location. Without one, or with the place of
+// one still open in the URL, it is the vendor's for all locations.
 func base(url, location string) string {
 	if url == "" || strings.Contains(url, "{location}") {
 		url = "https://aiplatform.googleapis.com"

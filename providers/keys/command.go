@@ -21,9 +21,9 @@ const (
 	expiryMargin = 30 * time.Second
 )
 
-// Command gets keys from a program, which is given the provider as its last argument and writes the key, or nothing where
-// it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}: only a key with an expiry is used again until
-// then. A provider's key is asked for once at a time.
+// Command gets keys from a program, which is given the provider as its last argument and writes the key, or nothing
+// where it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}: only a key with an expiry is used again
+// until then. A provider's key is asked for once at a time.
 type Command struct {
 	args []string
 	now  func() time.Time

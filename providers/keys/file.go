@@ -51,7 +51,8 @@ func (f *File) current() (map[string]string, error) {
 		return nil, fmt.Errorf("file of keys: %w", err)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("file of keys %s: others may read it (mode %04o): chmod 600 %s", f.path, info.Mode().Perm(), f.path)
+		return nil, fmt.Errorf("file of keys %s: others may read it (mode %04o): chmod 600 %s", f.path, info.Mode().Perm(),
+			f.path)
 	}
 	if f.keys != nil && info.ModTime().Equal(f.read) && info.Size() == f.size {
 		return f.keys, nil

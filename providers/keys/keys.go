@@ -9,13 +9,14 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// Source finds keys. Key returns an empty key where the source has none for the provider. It may be called concurrently.
+// Source finds keys. Key returns an empty key where the source has none for the provider. It may be called
+// concurrently.
 type Source interface {
 	Key(ctx context.Context, provider string) (string, error)
 }
 
-// Chain asks its sources in order and takes the first key there is. An error of a source ends the search: a request with
-// another key than was meant would hide the mistake.
+// Chain asks its sources in order and takes the first key there is. An error of a source ends the search: a request
+// with another key than was meant would hide the mistake.
 type Chain []Source
 
 // Key is [Source.Key].

@@ -43,7 +43,8 @@ func TestTheFirstKeyCounts(t *testing.T) {
 	want(t, chain, "openai", "of-a-flag")
 	want(t, chain, "google", "second")
 	want(t, chain, "nobody", "")
-	if key, err := (keys.Chain{broken{}, env}).Key(t.Context(), "xai"); err == nil || key != "" || !strings.Contains(err.Error(), "xai") {
+	if key, err := (keys.Chain{broken{}, env}).Key(t.Context(), "xai"); err == nil || key != "" ||
+		!strings.Contains(err.Error(), "xai") {
 		t.Errorf("a source that fails: %q, %v", key, err)
 	}
 }
@@ -60,17 +61,20 @@ func TestAFileOfKeys(t *testing.T) {
 	}
 	want(t, f, "openai", "another")
 	for name, path := range map[string]string{
-		"not an object": write(t, "list.json", `["sk-secret"]`, 0o600), "no JSON": write(t, "broken.json", `{"a":"sk-secret`, 0o600),
-		"not there": filepath.Join(t.TempDir(), "nothing"),
+		"not an object": write(t, "list.json", `["sk-secret"]`, 0o600),
+		"no JSON":       write(t, "broken.json", `{"a":"sk-secret`, 0o600),
+		"not there":     filepath.Join(t.TempDir(), "nothing"),
 	} {
-		if _, err := keys.OpenFile(path); err == nil || strings.Contains(err.Error(), "sk-secret") || !strings.Contains(err.Error(), path) {
+		if _, err := keys.OpenFile(path); err == nil || strings.Contains(err.Error(), "sk-secret") ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if runtime.GOOS == "windows" {
 		return
 	}
-	if _, err := keys.OpenFile(write(t, "open.json", `{}`, 0o644)); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := keys.OpenFile(write(t, "open.json", `{}`, 0o644)); err == nil ||
+		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others may read: %v", err)
 	}
 }
@@ -97,13 +101,15 @@ func TestAKeyCommand(t *testing.T) {
 	if n := runs(); n != 2 {
 		t.Errorf("a key without an expiry was asked for %d times, want 2", n)
 	}
-	short := script(fmt.Sprintf(`echo '{"key":"short-lived","expiresAt":"%s"}'`, time.Now().Add(time.Hour).Format(time.RFC3339)))
+	short := script(fmt.Sprintf(`echo '{"key":"short-lived","expiresAt":"%s"}'`,
+		time.Now().Add(time.Hour).Format(time.RFC3339)))
 	want(t, short, "openai", "short-lived")
 	want(t, short, "openai", "short-lived")
 	if n := runs(); n != 3 {
 		t.Errorf("a key that lives for an hour was asked for %d times, want once", n-2)
 	}
-	old := script(fmt.Sprintf(`echo '{"key":"nearly-over","expiresAt":"%s"}'`, time.Now().Add(time.Second).Format(time.RFC3339)))
+	old := script(fmt.Sprintf(`echo '{"key":"nearly-over","expiresAt":"%s"}'`,
+		time.Now().Add(time.Second).Format(time.RFC3339)))
 	want(t, old, "openai", "nearly-over")
 	want(t, old, "openai", "nearly-over")
 	if n := runs(); n != 5 {
@@ -127,7 +133,8 @@ func TestAKeyCommandIsNotWaitedForAfterTheCallEnds(t *testing.T) {
 	}
 	gate := filepath.Join(t.TempDir(), "gate")
 	begun := filepath.Join(t.TempDir(), "begun")
-	c := keys.NewCommand("sh", write(t, "key.sh", fmt.Sprintf("touch %s\nwhile [ ! -e %s ]; do sleep 0.01; done\necho late\n", begun, gate), 0o600))
+	c := keys.NewCommand("sh", write(t, "key.sh",
+		fmt.Sprintf("touch %s\nwhile [ ! -e %s ]; do sleep 0.01; done\necho late\n", begun, gate), 0o600))
 	var first sync.WaitGroup
 	first.Go(func() { want(t, c, "openai", "late") })
 	for end := time.Now().Add(time.Minute); ; {

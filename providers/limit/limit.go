@@ -1,5 +1,5 @@
-// Package limit gives out places at providers: so many requests at once, so many a minute, and none while a provider asks
-// for a pause. Who waits is served in turns by session, so that one with many requests keeps nobody else waiting.
+// Package limit gives out places at providers: so many requests at once, so many a minute, and none while a provider
+// asks for a pause. Who waits is served in turns by session, so that one with many requests keeps nobody else waiting.
 package limit
 
 import (
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // Defaults of [Options].
@@ -49,7 +51,8 @@ func (l *Limiter) Acquire(ctx context.Context, providerID, session string) (done
 	p := l.provider(providerID)
 	if p.queue.waiting >= l.o.MaxWaiting {
 		l.mu.Unlock()
-		return nil, fmt.Errorf("provider %s: %d requests wait already: too many requests", providerID, l.o.MaxWaiting)
+		return nil, schemas.NewFailure(schemas.FailureRateLimited,
+			fmt.Sprintf("provider %s: %d requests wait already: too many requests", providerID, l.o.MaxWaiting))
 	}
 	w := &waiter{session: session, ready: make(chan struct{})}
 	p.queue.push(w)

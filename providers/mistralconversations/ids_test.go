@@ -16,15 +16,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const reply = `data: {"id":"c1","choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+const reply = `data: {"id":"c1","choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}` +
+	"\n\ndata: [DONE]\n\n"
 
 // TestIDsStayApart asks with calls whose ids come to the same letters and digits, or to none.
 func TestIDsStayApart(t *testing.T) {
-	ids := []string{"abc-DEF-123", "abcDEF123", "abc_DEF_123", "", "-", "é", "call_1|fc_2", "toolu_01", "toolu-01", "call_1|fc_2"}
+	ids := []string{"abc-DEF-123", "abcDEF123", "abc_DEF_123", "", "-", "é", "call_1|fc_2", "toolu_01", "toolu-01",
+		"call_1|fc_2"}
 	messages := schemas.Messages{}
 	for i, id := range ids {
 		messages = append(messages,
-			&schemas.AssistantMessage{Model: "other", Content: schemas.Contents{schemas.ToolCall{ID: id, Name: fmt.Sprint(i)}}, StopReason: schemas.StopToolUse},
+			&schemas.AssistantMessage{Model: "other", Content: schemas.Contents{schemas.ToolCall{ID: id, Name: fmt.Sprint(i)}},
+				StopReason: schemas.StopToolUse},
 			&schemas.ToolResultMessage{ToolCallID: id, ToolName: fmt.Sprint(i)})
 	}
 	made := make(map[string]string)

@@ -6,11 +6,12 @@ import (
 
 	"github.com/loopbus/loopbus/providers/internal/assemble"
 	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A reader makes blocks of chunks. Text and thinking end where the other begins or a tool call does; tool calls end with
-// the stream.
+// A reader makes blocks of chunks. Text and thinking end where the other begins or a tool call does; tool calls end
+// with the stream.
 type reader struct {
 	s       *assemble.Stream
 	current *assemble.Block // the text or thinking that is open, nil for none
@@ -53,7 +54,7 @@ func (r *reader) chunk(data []byte) error {
 		return err
 	}
 	if c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
-		return replyError("Mistral API error: " + string(data))
+		return failure.OfEvent("Mistral API error: "+string(data), data)
 	}
 	if r.s.ResponseID() == "" {
 		r.s.SetResponseID(c.ID)
@@ -66,6 +67,9 @@ func (r *reader) chunk(data []byte) error {
 	}
 	r.s.Alive()
 	first := &c.Choices[0]
+	if text, _ := first.Delta.Thinking(); text != "" {
+		r.say(chat.Part{Thinking: true, Text: text})
+	}
 	for _, p := range first.Delta.Content {
 		r.say(p)
 	}
@@ -77,20 +81,20 @@ func (r *reader) chunk(data []byte) error {
 }
 
 // say goes on with the open block, or begins one.
-func (r *reader) say(p part) {
+func (r *reader) say(p chat.Part) {
 	kind := schemas.ContentText
-	if p.thinking {
+	if p.Thinking {
 		kind = schemas.ContentThinking
 	}
 	if r.current == nil || r.current.Kind() != kind {
 		r.endCurrent()
-		if p.thinking {
+		if p.Thinking {
 			r.current = r.s.OpenThinking()
 		} else {
 			r.current = r.s.OpenText()
 		}
 	}
-	r.current.Delta(p.text)
+	r.current.Delta(p.Text)
 }
 
 func (r *reader) endCurrent() {
@@ -108,8 +112,8 @@ func (r *reader) call(d *callDelta) {
 	block.Delta(string(d.Function.Arguments))
 }
 
-// find returns the call that the delta belongs to: that of its id and index, or of its index if it has no id. A new call
-// without an id gets one.
+// find returns the call that the delta belongs to: that of its id and index, or of its index if it has no id. A new
+// call without an id gets one.
 func (r *reader) find(d *callDelta) *assemble.Block {
 	key := callKey{d.ID, d.Index}
 	block := r.calls[key]
@@ -128,15 +132,15 @@ func (r *reader) find(d *callDelta) *assemble.Block {
 func (r *reader) finish(reason string) {
 	switch reason {
 	case "":
+	case "stop":
+		r.s.Finish(schemas.StopStop)
 	case "length", "model_length":
 		r.s.Finish(schemas.StopLength)
 	case "tool_calls":
 		r.s.Finish(schemas.StopToolUse)
 	case "error":
-		r.failure = replyError("An unknown error occurred")
-	case "content_filter":
+		r.failure = schemas.NewFailure(schemas.FailureUnknown, "An unknown error occurred")
+	default: // such as content_filter, or one that is not known
 		r.failure = chat.FinishError(reason)
-	default:
-		r.s.Finish(schemas.StopStop)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/transport"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -64,16 +65,11 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	if resp.StatusCode >= http.StatusBadRequest {
 		_, _ = io.Copy(io.Discard, resp.Body) // the tap keeps it
 		_ = resp.Body.Close()
-		failure, _ := tap.Failure()
-		return nil, failureError(failure)
+		f, _ := tap.Failure()
+		return nil, failureError(f)
 	}
 	return resp, nil
 }
-
-// A replyError is what a reply that failed says.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
 
 // maxErrorText is how many bytes of a failing response's body an error text has.
 const maxErrorText = 4000
@@ -91,5 +87,5 @@ func failureError(f transport.Failure) error {
 		}
 		text = fmt.Sprintf("%s... [truncated %d chars]", text[:cut], utf8.RuneCountInString(text[cut:]))
 	}
-	return replyError(fmt.Sprintf("Mistral API error (%d): %s", f.Status, text))
+	return failure.OfResponse(fmt.Sprintf("Mistral API error (%d): %s", f.Status, text), f)
 }

@@ -93,7 +93,8 @@ func (b *body) addRouting(m *providers.Model, c *Compat) {
 	if isAt(m, "openrouter.ai") {
 		b.Provider = c.OpenRouterRouting
 	}
-	if routing := c.VercelGatewayRouting; isAt(m, "ai-gateway.vercel.sh") && (routing.Only != nil || routing.Order != nil) {
+	if routing := c.VercelGatewayRouting; isAt(m, "ai-gateway.vercel.sh") &&
+		(routing.Only != nil || routing.Order != nil) {
 		b.ProviderOptions = map[string]any{"gateway": routing}
 	}
 }

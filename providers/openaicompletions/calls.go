@@ -7,6 +7,9 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/assemble"
 )
 
+// maxIDs is how many ids of calls are remembered. A call may be given several.
+const maxIDs = 10_000
+
 // calls are the tool calls of a reply. A delta belongs to the call of its index, else of its id; one that has neither
 // goes on with the last, unless it names a tool.
 type calls struct {
@@ -29,7 +32,7 @@ func (c *calls) delta(d *callDelta) {
 	if d.Index != nil {
 		c.byIndex[*d.Index] = block
 	}
-	if d.ID != "" {
+	if d.ID != "" && len(c.byID) < maxIDs {
 		c.byID[d.ID] = block
 	}
 	block.Identify(d.ID, d.Function.Name)

@@ -7,13 +7,6 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The members in which servers stream thinking, the most telling first: some fill two of them alike.
-const (
-	fieldReasoningContent = "reasoning_content"
-	fieldReasoning        = "reasoning"
-	fieldReasoningText    = "reasoning_text"
-)
-
 // chunk is an event of the stream.
 type chunk struct {
 	ID      string          `json:"id"`
@@ -30,13 +23,13 @@ type choice struct {
 	Usage        *usage `json:"usage"` // Moonshot has it here
 }
 
+// delta is a piece of the reply. Of the reasoning details only encrypted ones count: what they say in plain text is the
+// reasoning that the other members say.
 type delta struct {
-	Content          chat.Text         `json:"content"`
-	ReasoningContent chat.Text         `json:"reasoning_content"`
-	Reasoning        chat.Text         `json:"reasoning"`
-	ReasoningText    chat.Text         `json:"reasoning_text"`
+	Content          chat.Content      `json:"content"`
 	ToolCalls        []callDelta       `json:"tool_calls"`
 	ReasoningDetails []json.RawMessage `json:"reasoning_details"`
+	chat.Reasoning
 }
 
 type callDelta struct {
@@ -46,17 +39,6 @@ type callDelta struct {
 		Name      string         `json:"name"`
 		Arguments chat.Arguments `json:"arguments"`
 	} `json:"function"`
-}
-
-// thinking returns the thinking and the member it is in.
-func (d *delta) thinking() (text, field string) {
-	switch {
-	case d.ReasoningContent != "":
-		return string(d.ReasoningContent), fieldReasoningContent
-	case d.Reasoning != "":
-		return string(d.Reasoning), fieldReasoning
-	}
-	return string(d.ReasoningText), fieldReasoningText
 }
 
 // usage is what a reply took, in tokens. The details are part of the sums.

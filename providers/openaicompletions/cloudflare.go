@@ -19,8 +19,8 @@ func isCloudflare(m *providers.Model) bool {
 
 var placeholder = regexp.MustCompile(`\{[A-Z_][A-Z0-9_]*\}`)
 
-// cloudflareURL returns the base URL with the account and the gateway in it, which its placeholders name variables of the
-// environment for. The gateway that everybody has is called default.
+// cloudflareURL returns the base URL with the account and the gateway in it, which its placeholders name variables of
+// the environment for. The gateway that everybody has is called default.
 func cloudflareURL(req *providers.Request) (string, error) {
 	var missing error
 	url := placeholder.ReplaceAllStringFunc(req.Model.BaseURL, func(braced string) string {

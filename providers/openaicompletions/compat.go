@@ -8,20 +8,22 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// Compat says what a server wants otherwise than OpenAI. It is the compat member of a model in the catalogue; flags that
-// are not set there are what is known of the model's provider or host.
+// Compat says what a server wants otherwise than OpenAI. It is the compat member of a model in the catalogue; flags
+// that are not set there are what is known of the model's provider or host.
 type Compat struct {
-	SupportsStore              bool   `json:"supportsStore"`              // store: false is sent
-	SupportsDeveloperRole      bool   `json:"supportsDeveloperRole"`      // the system prompt of a model that reasons has the role developer
+	SupportsStore bool `json:"supportsStore"` // store: false is sent
+	// SupportsDeveloperRole gives the system prompt of a model that reasons the role developer.
+	SupportsDeveloperRole      bool   `json:"supportsDeveloperRole"`
 	SupportsReasoningEffort    bool   `json:"supportsReasoningEffort"`    // reasoning_effort is sent
 	SupportsUsageInStreaming   bool   `json:"supportsUsageInStreaming"`   // stream_options.include_usage is sent
 	SupportsStrictMode         bool   `json:"supportsStrictMode"`         // tools have strict: false
 	SupportsLongCacheRetention bool   `json:"supportsLongCacheRetention"` // the cache can be asked to keep for long
 	MaxTokensField             string `json:"maxTokensField"`             // max_tokens or max_completion_tokens
 
-	RequiresToolResultName           bool `json:"requiresToolResultName"`           // tool results name their tool
-	RequiresAssistantAfterToolResult bool `json:"requiresAssistantAfterToolResult"` // no user message right behind a tool result
-	RequiresThinkingAsText           bool `json:"requiresThinkingAsText"`           // thinking goes back as text
+	RequiresToolResultName bool `json:"requiresToolResultName"` // tool results name their tool
+	// RequiresAssistantAfterToolResult lets no user message come right behind a tool result.
+	RequiresAssistantAfterToolResult bool `json:"requiresAssistantAfterToolResult"`
+	RequiresThinkingAsText           bool `json:"requiresThinkingAsText"` // thinking goes back as text
 	// RequiresReasoningContent sends an assistant message of a model that reasons never without reasoning_content.
 	RequiresReasoningContent bool `json:"requiresReasoningContentOnAssistantMessages"`
 

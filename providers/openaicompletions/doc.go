@@ -1,9 +1,9 @@
 // Package openaicompletions speaks openai-completions: POST /chat/completions as OpenAI made it, and as most other
-// vendors, routers and local servers do since. Where they differ, [Compat] says how; what it is for a model follows from
-// the model's provider and base URL, and the catalogue can set each flag.
+// vendors, routers and local servers do since. Where they differ, [Compat] says how; what it is for a model follows
+// from the model's provider and base URL, and the catalogue can set each flag.
 //
-// A server of one's own needs a model with this API, its base URL up to /v1, and any key that it does not look at. Ollama,
-// vLLM, llama.cpp and LM Studio take what OpenAI takes; where a chat template knows no role developer, say so:
+// A server of one's own needs a model with this API, its base URL up to /v1, and any key that it does not look at.
+// Ollama, vLLM, llama.cpp and LM Studio take what OpenAI takes; where a chat template knows no role developer, say so:
 //
 //	{"supportsDeveloperRole": false, "supportsStore": false, "maxTokensField": "max_tokens"}
 //

@@ -82,11 +82,11 @@ func (w *writer) think(out *message, thoughts []schemas.Thinking, texts []string
 	}
 	joined := strings.Join(said, "\n")
 	switch thoughts[0].ThinkingSignature {
-	case fieldReasoningContent:
+	case chat.FieldReasoningContent:
 		out.ReasoningContent = &joined
-	case fieldReasoning:
+	case chat.FieldReasoning:
 		out.Reasoning = &joined
-	case fieldReasoningText:
+	case chat.FieldReasoningText:
 		out.ReasoningText = &joined
 	}
 }

@@ -83,18 +83,15 @@ func (c *chunk) failure(data []byte) error {
 }
 
 func (r *reader) delta(d *delta) {
-	if d.Content != "" {
-		if r.text == nil {
-			r.text = r.s.OpenText()
+	for _, p := range d.Content {
+		if p.Thinking {
+			r.think(p.Text, "") // no server wants it back
+		} else {
+			r.say(p.Text)
 		}
-		r.text.Delta(string(d.Content))
 	}
-	if text, field := d.thinking(); text != "" {
-		if r.thinking == nil {
-			r.thinking = r.s.OpenThinking()
-			r.thinking.Sign(field)
-		}
-		r.thinking.Delta(text)
+	if text, field := d.Thinking(); text != "" {
+		r.think(text, field)
 	}
 	for i := range d.ToolCalls {
 		r.calls.delta(&d.ToolCalls[i])
@@ -102,6 +99,25 @@ func (r *reader) delta(d *delta) {
 	for _, detail := range d.ReasoningDetails {
 		r.calls.sign(detail)
 	}
+}
+
+func (r *reader) say(text string) {
+	if text == "" {
+		return
+	}
+	if r.text == nil {
+		r.text = r.s.OpenText()
+	}
+	r.text.Delta(text)
+}
+
+// think continues the thinking; field is the member that a server wants it back in.
+func (r *reader) think(text, field string) {
+	if r.thinking == nil {
+		r.thinking = r.s.OpenThinking()
+		r.thinking.Sign(field)
+	}
+	r.thinking.Delta(text)
 }
 
 func (r *reader) finish(reason string) {

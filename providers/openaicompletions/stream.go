@@ -62,7 +62,8 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	}
 	var resp *http.Response
 	service := openai.NewChatCompletionService(append(opts, option.WithResponseBodyInto(&resp))...)
-	if err := service.NewStreaming(ctx, param.Override[openai.ChatCompletionNewParams](json.RawMessage(raw))).Err(); err != nil {
+	params := param.Override[openai.ChatCompletionNewParams](json.RawMessage(raw))
+	if err := service.NewStreaming(ctx, params).Err(); err != nil {
 		return nil, openaiapi.FromTap(tap, err)
 	}
 	return resp, nil

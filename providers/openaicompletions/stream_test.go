@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const reply = `data: {"id":"c1","choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+const reply = `data: {"id":"c1","choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}` +
+	"\n\ndata: [DONE]\n\n"
 
 // ask returns what a request was sent as, and what came of it.
 func ask(t *testing.T, change func(*providers.Request)) ([]vendortest.Sent, *schemas.AssistantMessage) {
@@ -23,7 +24,8 @@ func ask(t *testing.T, change func(*providers.Request)) ([]vendortest.Sent, *sch
 	vendor := vendortest.Serve(t, "text/event-stream", []byte(reply))
 	req := &providers.Request{
 		Model: &providers.Model{
-			ID: "m", API: openaicompletions.API, Provider: "vendor", BaseURL: vendor.URL + "/v1", Reasoning: true, MaxTokens: 1000,
+			ID: "m", API: openaicompletions.API, Provider: "vendor", BaseURL: vendor.URL + "/v1", Reasoning: true,
+			MaxTokens: 1000,
 		},
 		Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Go."}}}},
 		APIKey:   "the-key-of-the-request", HTTP: vendortest.Client(t),
@@ -35,7 +37,8 @@ func ask(t *testing.T, change func(*providers.Request)) ([]vendortest.Sent, *sch
 
 func TestTheEnvironmentIsNotRead(t *testing.T) {
 	for name, value := range map[string]string{
-		"OPENAI_BASE_URL": "http://127.0.0.1:1", "OPENAI_API_KEY": "another", "OPENAI_ADMIN_KEY": "another", "OPENAI_ORG_ID": "org",
+		"OPENAI_BASE_URL": "http://127.0.0.1:1", "OPENAI_API_KEY": "another", "OPENAI_ADMIN_KEY": "another",
+		"OPENAI_ORG_ID":     "org",
 		"OPENAI_PROJECT_ID": "project", "OPENAI_CUSTOM_HEADERS": "X-Custom: yes",
 	} {
 		t.Setenv(name, value)
@@ -60,11 +63,16 @@ func TestLevelsThatDoNotExist(t *testing.T) {
 		provider string
 		levels   map[schemas.ThinkingLevel]*string
 	}{
-		"thinking cannot be switched off, OpenAI":     {"openai", map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}},
-		"thinking cannot be switched off, OpenRouter": {"openrouter", map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}},
+		"thinking cannot be switched off, OpenAI": {"openai",
+			map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}},
+		"thinking cannot be switched off, OpenRouter": {"openrouter",
+			map[schemas.ThinkingLevel]*string{schemas.ThinkingOff: nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent, _ := ask(t, func(req *providers.Request) { req.Model.Provider, req.Model.ThinkingLevels = tc.provider, tc.levels })
+			sent, _ := ask(t, func(req *providers.Request) {
+				req.Model.Provider, req.Model.ThinkingLevels = tc.provider,
+					tc.levels
+			})
 			var body map[string]any
 			if err := json.Unmarshal(sent[0].Body, &body); err != nil {
 				t.Fatal(err)
@@ -80,19 +88,22 @@ func TestLevelsThatDoNotExist(t *testing.T) {
 
 func TestWhatCannotBeSentIsAnError(t *testing.T) {
 	for name, change := range map[string]func(*providers.Request){
-		"no API key":       func(req *providers.Request) { req.APIKey = "" },
-		"compat of model":  func(req *providers.Request) { req.Model.Compat = json.RawMessage(`{"supportsStore":1}`) },
-		"options for":      func(req *providers.Request) { req.Direct, req.Vendor = true, json.RawMessage(`{"reasoningEffort":1}`) },
+		"no API key":      func(req *providers.Request) { req.APIKey = "" },
+		"compat of model": func(req *providers.Request) { req.Model.Compat = json.RawMessage(`{"supportsStore":1}`) },
+		"options for": func(req *providers.Request) {
+			req.Direct, req.Vendor = true,
+				json.RawMessage(`{"reasoningEffort":1}`)
+		},
 		"json":             func(req *providers.Request) { req.ToolChoice = json.RawMessage(`{`) },
 		"parse":            func(req *providers.Request) { req.Model.BaseURL = "http://[" },
 		"connection error": func(req *providers.Request) { req.Model.BaseURL = "ftp://127.0.0.1:1" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent, m := ask(t, func(req *providers.Request) {
-				req.MaxRetries = new(int)
 				change(req)
 			})
-			if m.StopReason != schemas.StopError || !strings.Contains(strings.ToLower(m.ErrorMessage), strings.ToLower(name)) || len(sent) > 0 {
+			if m.StopReason != schemas.StopError || !strings.Contains(strings.ToLower(m.ErrorMessage), strings.ToLower(name)) ||
+				len(sent) > 0 {
 				t.Errorf("%s %q, %d requests", m.StopReason, m.ErrorMessage, len(sent))
 			}
 		})

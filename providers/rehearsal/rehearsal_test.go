@@ -89,7 +89,8 @@ func TestLinesBecomeCalls(t *testing.T) {
 
 func TestSeveralLinesAreOneReply(t *testing.T) {
 	req := request("Please do:\n!pwd\r\nread go.mod\nand tell me\n\nls", "bash", "read", "ls")
-	req.Messages = append(schemas.Messages{&schemas.AssistantMessage{}, &schemas.AssistantMessage{StopReason: schemas.StopError}}, req.Messages...)
+	req.Messages = append(schemas.Messages{&schemas.AssistantMessage{},
+		&schemas.AssistantMessage{StopReason: schemas.StopError}}, req.Messages...)
 	_, message := stream(t, req)
 	var got []string
 	for _, call := range message.Content.ToolCalls() {
@@ -109,7 +110,8 @@ func TestMissingToolsAreExplained(t *testing.T) {
 		t.Errorf("calls %v", calls)
 	}
 	text := message.Content.JoinText()
-	if !strings.Contains(text, "would call the tool bash, which this session does not offer") || strings.Contains(text, "secret") {
+	if !strings.Contains(text, "would call the tool bash, which this session does not offer") ||
+		strings.Contains(text, "secret") {
 		t.Errorf("text %q", text)
 	}
 	_, message = stream(t, request("!ls", "read"))
@@ -120,27 +122,32 @@ func TestMissingToolsAreExplained(t *testing.T) {
 
 func TestOtherToolsAreNamed(t *testing.T) {
 	_, message := stream(t, request("hello", "ls", "dice", "clock"))
-	if said := message.Content.JoinText(); !strings.HasSuffix(said, "\n  ls [PATH]\n  call clock {JSON}\n  call dice {JSON}") {
+	if said := message.Content.JoinText(); !strings.HasSuffix(said,
+		"\n  ls [PATH]\n  call clock {JSON}\n  call dice {JSON}") {
 		t.Errorf("said %q", said)
 	}
 	_, message = stream(t, request("hello", strings.Split("a b c d e f g h i j", " ")...))
-	if said := message.Content.JoinText(); !strings.HasSuffix(said, "\n  call h {JSON}\n  call TOOL {JSON}, for 2 more tools") {
+	if said := message.Content.JoinText(); !strings.HasSuffix(said,
+		"\n  call h {JSON}\n  call TOOL {JSON}, for 2 more tools") {
 		t.Errorf("said %q", said)
 	}
 	_, message = stream(t, request(`call oven {"hot":"secret"}`, "dice"))
 	said := message.Content.JoinText()
-	if !strings.Contains(said, "would call the tool oven, which this session does not offer") || !strings.Contains(said, "call dice {JSON}") ||
+	if !strings.Contains(said, "would call the tool oven, which this session does not offer") ||
+		!strings.Contains(said, "call dice {JSON}") ||
 		strings.Contains(said, "secret") {
 		t.Errorf("said %q", said)
 	}
 }
 
 func TestOtherTextIsIntroduced(t *testing.T) {
-	for _, text := range []string{"my password is hunter2", "", "readme please", "write nothing", "edit a: b", "!", "read", "grep",
+	for _, text := range []string{"my password is hunter2", "", "readme please", "write nothing", "edit a: b", "!", "read",
+		"grep",
 		"call me", "call", "call bash", "call bash [1]", "call bash {", "call a.b {}", "call it {a day}"} {
 		_, message := stream(t, request(text, "bash", "write", "edit", "read", "grep"))
 		said := message.Content.JoinText()
-		if message.StopReason != schemas.StopStop || !strings.HasPrefix(said, "This is rehearsal") || !strings.Contains(said, "!COMMAND") {
+		if message.StopReason != schemas.StopStop || !strings.HasPrefix(said, "This is rehearsal") ||
+			!strings.Contains(said, "!COMMAND") {
 			t.Errorf("%q: %q", text, said)
 		}
 		if strings.Contains(said, "hunter2") || strings.Contains(said, "find") {
@@ -155,7 +162,8 @@ func TestOtherTextIsIntroduced(t *testing.T) {
 func TestResultsAreReported(t *testing.T) {
 	req := request("!ls", all()...)
 	result := func(name, text string, isError bool, more ...schemas.Content) schemas.Message {
-		return &schemas.ToolResultMessage{ToolName: name, IsError: isError, Content: append(schemas.Contents{schemas.Text{Text: text}}, more...)}
+		return &schemas.ToolResultMessage{ToolName: name, IsError: isError,
+			Content: append(schemas.Contents{schemas.Text{Text: text}}, more...)}
 	}
 	req.Messages = append(req.Messages,
 		result("stale", "old", false), &schemas.AssistantMessage{},
@@ -218,7 +226,8 @@ func TestDelayAndAbort(t *testing.T) {
 		for e := range m.Stream(ctx, request("hello")) {
 			last = e
 		}
-		if last.Type != schemas.StreamError || last.Reason != schemas.StopAborted || last.Message.ErrorMessage != "Request was aborted" {
+		if last.Type != schemas.StreamError || last.Reason != schemas.StopAborted ||
+			last.Message.ErrorMessage != "Request was aborted" {
 			t.Fatalf("%+v", last)
 		}
 		if got := last.Message.Content.JoinText(); got != "This is rehearsal, " {

@@ -69,7 +69,8 @@ func announce(calls []schemas.ToolCall, missing []rule, offered map[string]bool)
 	for _, r := range missing {
 		if !slices.Contains(said, r.tool) {
 			said = append(said, r.tool)
-			sentences = append(sentences, fmt.Sprintf("A line of the form %q would call the tool %s, which this session does not offer.", r.shape, r.tool))
+			sentences = append(sentences, fmt.Sprintf("A line of the form %q would call the tool %s, which this session "+
+				"does not offer.", r.shape, r.tool))
 		}
 	}
 	if len(calls) == 0 {

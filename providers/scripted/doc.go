@@ -20,13 +20,16 @@
 // matches always. Their responses are numbered from that message on. A response is a reply, streamed in chunks:
 //
 //	{"text": "..."}
-//	{"thinking": "...", "text": "...", "toolCalls": [{"name": "read", "arguments": {"path": "go.mod"}, "id": "optional"}]}
+//	{"thinking": "...", "text": "...",
+//	 "toolCalls": [{"name": "read", "arguments": {"path": "go.mod"}, "id": "optional"}]}
 //
 // or, to say exactly what the stream delivers, its events and its final message as pi writes them:
 //
-//	{"events": [{"type": "start"}, {"delayMs": 50}, {"type": "text_delta", "contentIndex": 0, "delta": "Hi"}, {"type": "done"}],
-//	 "message": {"content": [{"type": "text", "text": "Hi"}], "stopReason": "stop", "usage": {...}, "errorMessage": "..."}}
+//	{"events": [{"type": "start"}, {"delayMs": 50},
+//	            {"type": "text_delta", "contentIndex": 0, "delta": "Hi"}, {"type": "done"}],
+//	 "message": {"content": [{"type": "text", "text": "Hi"}], "stopReason": "stop",
+//	             "usage": {...}, "errorMessage": "..."}}
 //
-// Any response may begin with "fail": ["529 overloaded", ...], the error texts of its first attempts: what a retry looks
-// like. After the last response, or where no script matches, the model answers with an error event.
+// Any response may begin with "fail": ["529 overloaded", ...], the error texts of its first attempts: what a retry
+// looks like. After the last response, or where no script matches, the model answers with an error event.
 package scripted

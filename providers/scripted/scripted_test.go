@@ -90,7 +90,8 @@ func TestDeltasAreTheFinalMessage(t *testing.T) {
 	if id := got.Content[2].(schemas.ToolCall).ID; id != "call_1_3" {
 		t.Errorf("id %q", id)
 	}
-	if first := events[0]; first.Type != schemas.StreamStart || len(first.Message.Content) != 0 || first.Message.Provider != "scripted" {
+	if first := events[0]; first.Type != schemas.StreamStart || len(first.Message.Content) != 0 ||
+		first.Message.Provider != "scripted" {
 		t.Errorf("start %+v", first)
 	}
 }
@@ -101,9 +102,10 @@ func TestTheTranscriptChoosesTheResponse(t *testing.T) {
 		messages []schemas.Message
 		want     string
 	}{
-		"first":                    {[]schemas.Message{user("a")}, "one"},
-		"second":                   {[]schemas.Message{user("a"), reply(schemas.StopStop)}, "two"},
-		"failed replies count not": {[]schemas.Message{user("a"), reply(schemas.StopError), user("b"), reply(schemas.StopAborted)}, "one"},
+		"first":  {[]schemas.Message{user("a")}, "one"},
+		"second": {[]schemas.Message{user("a"), reply(schemas.StopStop)}, "two"},
+		"failed replies count not": {[]schemas.Message{user("a"), reply(schemas.StopError), user("b"),
+			reply(schemas.StopAborted)}, "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 3 { // however often
@@ -118,7 +120,8 @@ func TestTheTranscriptChoosesTheResponse(t *testing.T) {
 func TestAfterTheLastResponse(t *testing.T) {
 	used := []schemas.Message{user("a"), reply(schemas.StopStop), reply(schemas.StopToolUse), reply(schemas.StopLength)}
 	got := play(t, scripted.New(scripted.Text("one"), scripted.Text("two")), used...)
-	if len(got) != 1 || got[0].Type != schemas.StreamError || got[0].Reason != schemas.StopError || final(got).ErrorMessage != scripted.TextExhausted {
+	if len(got) != 1 || got[0].Type != schemas.StreamError || got[0].Reason != schemas.StopError ||
+		final(got).ErrorMessage != scripted.TextExhausted {
 		t.Errorf("got %+v", got)
 	}
 	looping, err := scripted.NewScripts(scripted.Options{}, scripted.Script{
@@ -134,7 +137,8 @@ func TestAfterTheLastResponse(t *testing.T) {
 
 func TestTheLastUserMessageChoosesTheScript(t *testing.T) {
 	m, err := scripted.NewScripts(scripted.Options{},
-		scripted.Script{Match: regexp.MustCompile(`(?i)weather`), Responses: []scripted.Response{scripted.Text("sun"), scripted.Text("rain")}},
+		scripted.Script{Match: regexp.MustCompile(`(?i)weather`),
+			Responses: []scripted.Response{scripted.Text("sun"), scripted.Text("rain")}},
 		scripted.Script{Match: regexp.MustCompile(`^time$`), Responses: []scripted.Response{scripted.Text("noon")}},
 	)
 	if err != nil {
@@ -154,7 +158,8 @@ func TestTheLastUserMessageChoosesTheScript(t *testing.T) {
 
 func TestGeneratedIDsDifferAlongASession(t *testing.T) {
 	m, err := scripted.NewScripts(scripted.Options{}, scripted.Script{
-		Responses: []scripted.Response{scripted.Calls("", schemas.ToolCall{Name: "ls"}, schemas.ToolCall{Name: "ls"})}, Loop: true,
+		Responses: []scripted.Response{scripted.Calls("", schemas.ToolCall{Name: "ls"}, schemas.ToolCall{Name: "ls"})},
+		Loop:      true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +183,8 @@ func TestGeneratedIDsDifferAlongASession(t *testing.T) {
 
 func TestAbortKeepsWhatWasStreamed(t *testing.T) {
 	response := scripted.Calls("0123456789", schemas.ToolCall{ID: "x", Name: "ls"}, schemas.ToolCall{ID: "y", Name: "ls"})
-	m, err := scripted.NewScripts(scripted.Options{ChunkSize: 4}, scripted.Script{Responses: []scripted.Response{response}})
+	m, err := scripted.NewScripts(scripted.Options{ChunkSize: 4},
+		scripted.Script{Responses: []scripted.Response{response}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,8 +275,10 @@ func TestLoad(t *testing.T) {
 		{"responses": [
 			{"thinking": "hm", "text": "look", "toolCalls": [{"name": "read", "arguments": {"path": "x"}}]},
 			{"events": [{"type": "start"}, {"delayMs": 0}, {"type": "text_start", "contentIndex": 0},
-				{"type": "text_delta", "contentIndex": 0, "delta": "done"}, {"type": "text_end", "contentIndex": 0}, {"type": "done"}],
-			 "message": {"role": "assistant", "content": [{"type": "text", "text": "done"}], "stopReason": "length", "usage": {"output": 7}}},
+				{"type": "text_delta", "contentIndex": 0, "delta": "done"},
+				{"type": "text_end", "contentIndex": 0}, {"type": "done"}],
+			 "message": {"role": "assistant", "content": [{"type": "text", "text": "done"}],
+				"stopReason": "length", "usage": {"output": 7}}},
 			{"message": {"content": [], "stopReason": "error", "errorMessage": "overloaded"}}
 		]}]}`
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
@@ -288,7 +296,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("first: %+v", first)
 	}
 	second := play(t, m, user("go"), reply(schemas.StopToolUse))
-	if len(second) != 5 || second[3].Content != "done" || second[4].Reason != schemas.StopLength || final(second).Usage.Output != 7 {
+	if len(second) != 5 || second[3].Content != "done" || second[4].Reason != schemas.StopLength ||
+		final(second).Usage.Output != 7 {
 		t.Errorf("second: %+v", second)
 	}
 	third := play(t, m, user("go"), reply(schemas.StopToolUse), reply(schemas.StopLength))
@@ -299,17 +308,20 @@ func TestLoad(t *testing.T) {
 
 func TestBrokenScripts(t *testing.T) {
 	for name, tt := range map[string]struct{ script, want string }{
-		"no JSON":         {`[{"text": "a"}`, "EOF"},
-		"nothing":         {`{}`, "responses or scripts"},
-		"both":            {`{"responses": [], "scripts": []}`, "responses or scripts"},
-		"unknown member":  {`{"response": []}`, `unknown field "response"`},
-		"trailing":        {`[] []`, "follows"},
-		"empty response":  {`[{"text": "a"}, {}]`, "response 2: no message"},
-		"both forms":      {`[{"text": "a", "message": {}}]`, "response 1: want either"},
-		"no end":          {`[{"events": [{"type": "start"}], "message": {}}]`, `response 1: event 1: "start" is the last event`},
-		"early end":       {`[{"events": [{"type": "done"}, {"type": "done"}], "message": {}}]`, "event 1: done is not the last"},
-		"no events":       {`[{"events": [], "message": {}}]`, "no events"},
-		"unknown event":   {`[{"events": [{"type": "text"}, {"type": "done"}], "message": {}}]`, `event 1: schemas: unknown stream event type "text"`},
+		"no JSON":        {`[{"text": "a"}`, "EOF"},
+		"nothing":        {`{}`, "responses or scripts"},
+		"both":           {`{"responses": [], "scripts": []}`, "responses or scripts"},
+		"unknown member": {`{"response": []}`, `unknown field "response"`},
+		"trailing":       {`[] []`, "follows"},
+		"empty response": {`[{"text": "a"}, {}]`, "response 2: no message"},
+		"both forms":     {`[{"text": "a", "message": {}}]`, "response 1: want either"},
+		"no end": {`[{"events": [{"type": "start"}], "message": {}}]`,
+			`response 1: event 1: "start" is the last event`},
+		"early end": {`[{"events": [{"type": "done"}, {"type": "done"}], "message": {}}]`,
+			"event 1: done is not the last"},
+		"no events": {`[{"events": [], "message": {}}]`, "no events"},
+		"unknown event": {`[{"events": [{"type": "text"}, {"type": "done"}], "message": {}}]`,
+			`event 1: schemas: unknown stream event type "text"`},
 		"no event":        {`[{"events": [{}, {"type": "done"}], "message": {}}]`, "event 1: neither type nor delayMs"},
 		"negative delay":  {`[{"events": [{"delayMs": -1}, {"type": "done"}], "message": {}}]`, "negative delay"},
 		"stop reason":     {`[{"message": {"stopReason": "tired"}}]`, `unknown stop reason "tired"`},

@@ -46,7 +46,7 @@ func (c *compiler) arrayChecks(n *node, schema *value) {
 	}
 	if unique := schema.member("uniqueItems"); unique != nil && unique.kind == kindTrue {
 		n.add(kindArray, func(w *walker, v *value, r *report, _ *scope) bool {
-			return allDifferent(v.elems) || r.add(w, "must not have duplicate items")
+			return allDifferent(w.budget, v.elems) || r.add(w, "must not have duplicate items")
 		})
 	}
 }
@@ -58,7 +58,7 @@ func itemsCheck(items *node, from int) func(*walker, *value, *report, *scope) bo
 		for i := from; i < len(v.elems); i++ {
 			if w.walkItem(items, v, i, r, sc) {
 				sc.addItem(i)
-			} else if ok = false; r == nil {
+			} else if ok = false; w.enough(r) {
 				return false
 			}
 		}
@@ -73,7 +73,7 @@ func tupleCheck(tuple []*node) func(*walker, *value, *report, *scope) bool {
 		for i := 0; i < len(tuple) && i < len(v.elems); i++ {
 			if w.walkItem(tuple[i], v, i, r, sc) {
 				sc.addItem(i)
-			} else if ok = false; r == nil {
+			} else if ok = false; w.enough(r) {
 				return false
 			}
 		}
@@ -83,10 +83,11 @@ func tupleCheck(tuple []*node) func(*walker, *value, *report, *scope) bool {
 
 // containsCheck counts the items that fit. All its uses share one text.
 func containsCheck(item *node, enough func(found int) bool) func(*walker, *value, *report, *scope) bool {
+	item.uses++
 	return func(w *walker, v *value, r *report, sc *scope) bool {
 		found := 0
 		for i := range v.elems {
-			if w.walk(item, &v.elems[i].val, nil, sc.fresh()) {
+			if w.visit(item, &v.elems[i].val, false, sc != nil).fits {
 				sc.addItem(i)
 				found++
 			}
@@ -96,7 +97,7 @@ func containsCheck(item *node, enough func(found int) bool) func(*walker, *value
 }
 
 // allDifferent compares scalars through a set and only the rest pair by pair.
-func allDifferent(items []elem) bool {
+func allDifferent(b *budget, items []elem) bool {
 	type scalar struct {
 		kind kind
 		num  float64
@@ -106,9 +107,12 @@ func allDifferent(items []elem) bool {
 	var composite []*value
 	for i := range items {
 		v := &items[i].val
+		if !b.spend(1 + len(v.str)/64) {
+			return false
+		}
 		if v.kind&(kindArray|kindObject) != 0 {
 			for _, other := range composite {
-				if v.equal(other) {
+				if v.equal(b, other) {
 					return false
 				}
 			}

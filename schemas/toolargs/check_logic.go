@@ -12,17 +12,15 @@ func (c *compiler) refChecks(n *node, schema *value) {
 			target = &value{kind: kindFalse}
 		}
 		to := c.node(target)
+		to.uses++
 		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
-			inner := sc.fresh()
-			branch := r.branch()
-			if !w.walk(to, v, branch, inner) {
-				if r != nil {
-					r.addAll([]*report{branch})
-				}
-				return false
+			out := w.visit(to, v, r != nil, sc != nil)
+			if out.fits {
+				w.merge(sc, out.evaluated)
+			} else {
+				r.addAll(out.violations)
 			}
-			sc.merge(inner)
-			return true
+			return out.fits
 		})
 	}
 }
@@ -41,9 +39,7 @@ func (c *compiler) logicChecks(n *node, schema *value) {
 			if passed == len(members) {
 				return true
 			}
-			if r != nil {
-				r.addAll(failed)
-			}
+			r.addAll(failed)
 			return false
 		})
 	}
@@ -53,9 +49,7 @@ func (c *compiler) logicChecks(n *node, schema *value) {
 			if passed > 0 {
 				return true
 			}
-			if r != nil {
-				r.addAll(failed)
-			}
+			r.addAll(failed)
 			return r.add(w, "must match a schema in anyOf")
 		})
 	}
@@ -65,7 +59,7 @@ func (c *compiler) logicChecks(n *node, schema *value) {
 			if passed == 1 {
 				return true
 			}
-			if r != nil && passed == 0 {
+			if passed == 0 {
 				r.addAll(failed)
 			}
 			return r.add(w, "must match exactly one schema in oneOf")
@@ -73,17 +67,17 @@ func (c *compiler) logicChecks(n *node, schema *value) {
 	}
 }
 
-// walkAll holds the value against every member, counts those that fit, and returns the reports of the others. What the
+// walkAll holds the value against every member, counts those that fit, and returns what the others report. What the
 // former have evaluated is merged into the scope.
-func (w *walker) walkAll(members []*node, v *value, r *report, sc *scope) (passed int, failed []*report) {
+func (w *walker) walkAll(members []*node, v *value, r *report, sc *scope) (passed int, failed []violation) {
 	for _, m := range members {
 		inner, branch := sc.fresh(), r.branch()
 		switch {
 		case w.walk(m, v, branch, inner):
 			passed++
-			sc.merge(inner)
+			w.merge(sc, inner)
 		case r != nil:
-			failed = append(failed, branch)
+			failed = append(failed, branch.violations...)
 		}
 	}
 	return passed, failed
@@ -101,7 +95,7 @@ func (c *compiler) ifCheck(n *node, schema *value) {
 			if then != nil && !w.walk(then, v, nil, inner) {
 				return r.add(w, `must match "then" schema`)
 			}
-			sc.merge(inner)
+			w.merge(sc, inner)
 			return true
 		}
 		return otherwise == nil || w.walk(otherwise, v, r, sc) || r.add(w, `must match "else" schema`)

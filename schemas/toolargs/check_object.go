@@ -40,6 +40,9 @@ func (c *compiler) requiredCheck(n *node, schema *value) {
 	n.add(kindObject, func(w *walker, v *value, r *report, _ *scope) bool {
 		var missing []string
 		for _, name := range required {
+			if !w.spend(len(v.elems)) {
+				return false
+			}
 			if v.member(name) == nil {
 				if r == nil {
 					return false
@@ -74,12 +77,12 @@ func (c *compiler) additionalCheck(n *node, schema *value) {
 		ok := true
 		for i := range v.elems {
 			m := &v.elems[i]
-			if known[m.key] || matchesAny(patterns, m.key) {
+			if known[m.key] || matchesAny(w.budget, patterns, m.key) {
 				continue
 			}
 			if w.walkMember(additional, m, r, sc) {
 				sc.addKey(m.key)
-			} else if ok = false; r == nil {
+			} else if ok = false; w.enough(r) {
 				return false
 			}
 		}
@@ -104,9 +107,9 @@ func (c *compiler) patterns(schema *value) ([]patternNode, bool) {
 	return patterns, ok
 }
 
-func matchesAny(patterns []patternNode, name string) bool {
+func matchesAny(b *budget, patterns []patternNode, name string) bool {
 	for _, p := range patterns {
-		if p.MatchString(name) {
+		if p.match(b, name) {
 			return true
 		}
 	}
@@ -123,12 +126,12 @@ func (c *compiler) patternPropertiesCheck(n *node, schema *value) {
 		for _, p := range patterns {
 			for i := range v.elems {
 				m := &v.elems[i]
-				if !p.MatchString(m.key) {
+				if !p.match(w.budget, m.key) {
 					continue
 				}
 				if w.walkMember(p.schema, m, r, sc) {
 					sc.addKey(m.key)
-				} else if ok = false; r == nil {
+				} else if ok = false; w.enough(r) {
 					return false
 				}
 			}
@@ -141,6 +144,9 @@ func (c *compiler) patternPropertiesCheck(n *node, schema *value) {
 func checkProperties(properties []namedNode, w *walker, v *value, r *report, sc *scope) bool {
 	ok := true
 	for _, p := range properties {
+		if !w.spend(len(v.elems)) {
+			return false
+		}
 		m := v.find(p.name)
 		if m == nil {
 			sc.addKey(p.name)
@@ -148,7 +154,7 @@ func checkProperties(properties []namedNode, w *walker, v *value, r *report, sc 
 		}
 		if w.walkMember(p.node, m, r, sc) {
 			sc.addKey(p.name)
-		} else if ok = false; r == nil {
+		} else if ok = false; w.enough(r) {
 			return false
 		}
 	}
@@ -188,8 +194,8 @@ func (c *compiler) dependencyChecks(n *node, schema *value) {
 		n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
 			ok := true
 			for _, d := range dependencies {
-				if v.member(d.name) != nil && !d.check(w, v, r, sc) {
-					if ok = false; r == nil {
+				if w.spend(len(v.elems)) && v.member(d.name) != nil && !d.check(w, v, r, sc) {
+					if ok = false; w.enough(r) {
 						return false
 					}
 				}
@@ -229,10 +235,11 @@ func (d dependency) check(w *walker, v *value, r *report, sc *scope) bool {
 	}
 	ok := true
 	for _, other := range d.others {
-		if v.member(other) != nil {
+		if !w.spend(len(v.elems)) || v.member(other) != nil {
 			continue
 		}
-		ok = r.add(w, fmt.Sprintf("must have properties %s when property %s is present", strings.Join(d.others, ", "), d.name))
+		ok = r.add(w, fmt.Sprintf("must have properties %s when property %s is present", strings.Join(d.others, ", "),
+			d.name))
 		if !d.each || r == nil {
 			break
 		}

@@ -52,28 +52,40 @@ func foreignType(typ string) bool {
 func (c *compiler) stringChecks(n *node, schema *value) {
 	if limit, ok := numberAt(schema, "minLength"); ok {
 		n.add(kindString, func(w *walker, v *value, r *report, _ *scope) bool {
-			return float64(utf8.RuneCountInString(v.str)) >= limit ||
+			return w.length(v) >= limit ||
 				r.add(w, "must not have fewer than "+formatNumber(limit)+" characters")
 		})
 	}
 	if limit, ok := numberAt(schema, "maxLength"); ok {
 		n.add(kindString, func(w *walker, v *value, r *report, _ *scope) bool {
-			return float64(utf8.RuneCountInString(v.str)) <= limit ||
+			return w.length(v) <= limit ||
 				r.add(w, "must not have more than "+formatNumber(limit)+" characters")
 		})
 	}
 	if name, ok := stringAt(schema, "format"); ok && formats[name] != nil {
-		isFormat := formats[name]
+		isFormat, steps := formats[name], formatSteps
+		if name == "regex" {
+			steps *= 32 // which has to be compiled
+		}
 		n.add(kindString, func(w *walker, v *value, r *report, _ *scope) bool {
-			return isFormat(v.str) || r.add(w, `must match format "`+name+`"`)
+			return w.spend(len(v.str)*steps) && isFormat(v.str) || r.add(w, `must match format "`+name+`"`)
 		})
 	}
 	if pattern, ok := stringAt(schema, "pattern"); ok {
 		re := c.regexp(pattern)
 		n.add(kindString, func(w *walker, v *value, r *report, _ *scope) bool {
-			return re.MatchString(v.str) || r.add(w, `must match pattern "`+pattern+`"`)
+			return re.match(w.budget, v.str) || r.add(w, `must match pattern "`+pattern+`"`)
 		})
 	}
+}
+
+// formatSteps is what a byte of a string with a format counts for: most formats are patterns.
+const formatSteps = 8
+
+// length is how many characters a string has.
+func (w *walker) length(v *value) float64 {
+	w.spend(len(v.str) / 32)
+	return float64(utf8.RuneCountInString(v.str))
 }
 
 // numberChecks compiles the keywords for numbers.
@@ -102,13 +114,13 @@ func (c *compiler) numberChecks(n *node, schema *value) {
 func (c *compiler) valueChecks(n *node, schema *value) {
 	if want := schema.member("const"); want != nil {
 		n.add(kindAny, func(w *walker, v *value, r *report, _ *scope) bool {
-			return v.equal(want) || r.add(w, "must be equal to constant")
+			return v.equal(w.budget, want) || r.add(w, "must be equal to constant")
 		})
 	}
 	if list := schema.member("enum"); list != nil && list.kind == kindArray {
 		n.add(kindAny, func(w *walker, v *value, r *report, _ *scope) bool {
 			for i := range list.elems {
-				if v.equal(&list.elems[i].val) {
+				if v.equal(w.budget, &list.elems[i].val) {
 					return true
 				}
 			}

@@ -27,35 +27,37 @@ type unionMember struct {
 }
 
 // apply coerces in place and reports whether anything changed.
-func (c *coercion) apply(v *value) (changed bool) {
-	for _, nested := range c.allOf {
-		changed = nested.applyTo(v) || changed
+func (c *coercion) apply(b *budget, v *value) (changed bool) {
+	if !b.spend(1 + len(c.types)) {
+		return false
 	}
-	changed = applyUnion(c.anyOf, v) || changed
-	changed = applyUnion(c.oneOf, v) || changed
-	changed = c.applyTypes(v) || changed
+	for _, nested := range c.allOf {
+		changed = nested.applyTo(b, v) || changed
+	}
+	changed = applyUnion(b, c.anyOf, v) || changed
+	changed = applyUnion(b, c.oneOf, v) || changed
+	changed = c.applyTypes(b, v) || changed
 	switch {
 	case v.kind == kindObject && slices.Contains(c.types, "object"):
-		changed = c.applyMembers(v) || changed
+		changed = c.applyMembers(b, v) || changed
 	case v.kind == kindArray && slices.Contains(c.types, "array"):
-		changed = c.applyItems(v) || changed
+		changed = c.applyItems(b, v) || changed
 	}
 	return changed
 }
 
 // applyTo is apply for a coercion that may be nil.
-func (c *coercion) applyTo(v *value) bool { return c != nil && c.apply(v) }
+func (c *coercion) applyTo(b *budget, v *value) bool { return c != nil && c.apply(b, v) }
 
 // applyUnion takes the form of the first member that fits after coercion.
-func applyUnion(members []unionMember, v *value) bool {
+func applyUnion(b *budget, members []unionMember, v *value) bool {
 	for _, m := range members {
 		if m.alone == nil {
 			continue
 		}
-		candidate := v.clone()
-		changed := m.applyTo(&candidate)
-		var w walker
-		if w.walk(m.alone, &candidate, nil, m.alone.scope()) && !w.endless {
+		candidate := v.clone(b)
+		changed := m.applyTo(b, &candidate)
+		if b.fits(m.alone, &candidate) {
 			if changed {
 				*v = candidate
 			}
@@ -65,7 +67,10 @@ func applyUnion(members []unionMember, v *value) bool {
 	return false
 }
 
-func (c *coercion) applyTypes(v *value) bool {
+func (c *coercion) applyTypes(b *budget, v *value) bool {
+	if !b.spend(len(v.str) / 8) {
+		return false
+	}
 	if len(c.types) > 1 && slices.ContainsFunc(c.types, v.isA) {
 		return c.plainInteger(v)
 	}
@@ -100,29 +105,32 @@ func isPlain(literal string) bool {
 }
 
 // applyMembers coerces properties in the schema's order, then the others.
-func (c *coercion) applyMembers(v *value) (changed bool) {
+func (c *coercion) applyMembers(b *budget, v *value) (changed bool) {
 	for _, p := range c.properties {
+		if !b.spend(len(v.elems)) {
+			break
+		}
 		if m := v.member(p.name); m != nil {
-			changed = p.apply(m) || changed
+			changed = p.apply(b, m) || changed
 		}
 	}
 	if c.additional != nil {
 		for i := range v.elems {
 			if !c.known[v.elems[i].key] {
-				changed = c.additional.apply(&v.elems[i].val) || changed
+				changed = c.additional.apply(b, &v.elems[i].val) || changed
 			}
 		}
 	}
 	return changed
 }
 
-func (c *coercion) applyItems(v *value) (changed bool) {
+func (c *coercion) applyItems(b *budget, v *value) (changed bool) {
 	for i := range v.elems {
 		item := c.items
 		if i < len(c.tuple) {
 			item = c.tuple[i]
 		}
-		changed = item.applyTo(&v.elems[i].val) || changed
+		changed = item.applyTo(b, &v.elems[i].val) || changed
 	}
 	return changed
 }

@@ -1,7 +1,7 @@
 package toolargs
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 )
@@ -9,25 +9,33 @@ import (
 // compiler turns one document into nodes. Every schema of the document becomes one node, so that references may be
 // circular.
 type compiler struct {
-	doc         *value
+	*limits
 	nodes       map[*value]*node
 	refs        *resolver
 	unevaluated bool
 	err         error // the first thing that cannot be compiled
 }
 
-func newCompiler(doc *value) *compiler {
-	return &compiler{doc: doc, nodes: make(map[*value]*node), refs: newResolver(doc), unevaluated: asksUnevaluated(doc)}
+// newCompiler returns a compiler for a document whose size the limits allow.
+func newCompiler(doc *value, l *limits) *compiler {
+	c := &compiler{limits: l, nodes: make(map[*value]*node)}
+	if c.err = l.take(doc); c.err == nil {
+		c.refs, c.unevaluated = newResolver(doc), asksUnevaluated(doc)
+	}
+	return c
 }
 
 // alone compiles a member of a union as a document of its own, as the reference does to try it.
-func alone(schema *value) *node {
-	c := newCompiler(schema)
-	n := c.node(schema)
-	if c.err != nil {
+func (c *compiler) alone(schema *value) *node {
+	inner := newCompiler(schema, c.limits)
+	if inner.err != nil {
+		c.err = cmp.Or(c.err, inner.err)
 		return nil
 	}
-	return n
+	if n := inner.node(schema); inner.err == nil {
+		return n
+	}
+	return nil
 }
 
 func isSchema(v *value) bool { return v != nil && v.kind&(kindObject|kindBool) != 0 }
@@ -155,9 +163,9 @@ func stringsOf(v *value) ([]string, bool) {
 
 // regexp compiles a pattern; the first that fails is the error of the whole schema.
 func (c *compiler) regexp(pattern string) matcher {
-	re, err := compilePattern(pattern)
+	re, err := c.limits.pattern(pattern)
 	if err != nil && c.err == nil {
-		c.err = fmt.Errorf("pattern %q: %w", pattern, err)
+		c.err = err
 	}
 	return re
 }

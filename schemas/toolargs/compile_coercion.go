@@ -81,7 +81,7 @@ func (c *compiler) union(list *value) []unionMember {
 	var members []unionMember
 	for i := range list.elems {
 		if member := &list.elems[i].val; member.kind == kindObject {
-			members = append(members, unionMember{c.coercion(member), alone(member)})
+			members = append(members, unionMember{c.coercion(member), c.alone(member)})
 		}
 	}
 	return members

@@ -42,7 +42,8 @@ const (
 	escaped   = `%[0-9a-fA-F]{2}`
 	pathChar  = `(?:[-a-zA-Z0-9._~!$&'()*+,;=:@]|` + escaped + `)`
 	authority = `(?:(?:[-a-zA-Z0-9._~!$&'()*+,;=:]|` + escaped + `)*@)?` +
-		`(?:\[(?:[0-9a-fA-F:.]+|v[0-9a-fA-F]+\.[-a-zA-Z0-9._~!$&'()*+,;=:]+)\]|(?:[-a-zA-Z0-9._~!$&'()*+,;=]|` + escaped + `)*)(?::[0-9]*)?`
+		`(?:\[(?:[0-9a-fA-F:.]+|v[0-9a-fA-F]+\.[-a-zA-Z0-9._~!$&'()*+,;=:]+)\]|(?:[-a-zA-Z0-9._~!$&'()*+,;=]|` + escaped +
+		`)*)(?::[0-9]*)?`
 	tail   = `(?:\?(?:` + pathChar + `|[/?])*)?(?:#(?:` + pathChar + `|[/?])*)?`
 	rooted = `//` + authority + `(?:/` + pathChar + `*)*|/(?:` + pathChar + `+(?:/` + pathChar + `*)*)?`
 
@@ -51,20 +52,26 @@ const (
 )
 
 var (
-	durationForm = regexp.MustCompile(`^P(?:(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)` + clock + `?|` + clock + `|[0-9]+W)$`)
-	emailForm    = regexp.MustCompile(`^(?:` + atom + `(?:\.` + atom + `)*|"(?:[^"\\]|\\[\x20-\x7e])*")@(?:` + label + `(?:\.` + label + `)*|` +
+	durationForm = regexp.MustCompile(`^P(?:(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)` + clock +
+		`?|` + clock + `|[0-9]+W)$`)
+	emailForm = regexp.MustCompile(`^(?:` + atom + `(?:\.` + atom + `)*|"(?:[^"\\]|\\[\x20-\x7e])*")@(?:` + label +
+		`(?:\.` + label + `)*|` +
 		`\[(?:(?i:IPv6:)[a-fA-F0-9:]+|` + octet + `(?:\.` + octet + `){3})\])$`)
 	uuidForm            = regexp.MustCompile(`^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$`)
 	pointerForm         = regexp.MustCompile(`^(?:/(?:[^~/]|~0|~1)*)*$`)
 	relativePointerForm = regexp.MustCompile(`^(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^~/]|~0|~1)*)*)$`)
-	uriForm             = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*:(?:` + rooted + `|` + pathChar + `+(?:/` + pathChar + `*)*)?` + tail + `$`)
-	uriReferenceForm    = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:(?:` + rooted + `|` + pathChar + `+(?:/` + pathChar + `*)*)?|` +
+	uriForm             = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*:(?:` + rooted + `|` + pathChar + `+(?:/` +
+		pathChar + `*)*)?` + tail + `$`)
+	uriReferenceForm = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:(?:` + rooted + `|` + pathChar + `+(?:/` +
+		pathChar + `*)*)?|` +
 		rooted + `|(?:[-a-zA-Z0-9._~!$&'()*+,;=@]|` + escaped + `)+(?:/` + pathChar + `*)*)?` + tail + `$`)
-	uriTemplateForm = regexp.MustCompile(`^(?:(?:[^\x00-\x20"<>%\\^` + "`" + `{|}\x7f]|` + escaped + `)|\{[+#./;?&=,!@|]?` + variable + `(?:,` + variable + `)*\})*$`)
-	labelForm       = regexp.MustCompile(`^` + label + `$`)
-	timeForm        = regexp.MustCompile(`^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$`)
-	dateForm        = regexp.MustCompile(`^([0-9]{4})-([0-9]{2})-([0-9]{2})$`)
-	annotationForm  = regexp.MustCompile(`^(?:\[!?[A-Za-z0-9._/+:=-]+\])*$`)
+	uriTemplateForm = regexp.MustCompile(`^(?:(?:[^\x00-\x20"<>%\\^` + "`" + `{|}\x7f]|` + escaped +
+		`)|\{[+#./;?&=,!@|]?` + variable + `(?:,` + variable + `)*\})*$`)
+	labelForm = regexp.MustCompile(`^` + label + `$`)
+	timeForm  = regexp.MustCompile(`^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?` +
+		`(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$`)
+	dateForm       = regexp.MustCompile(`^([0-9]{4})-([0-9]{2})-([0-9]{2})$`)
+	annotationForm = regexp.MustCompile(`^(?:\[!?[A-Za-z0-9._/+:=-]+\])*$`)
 )
 
 // isDateTime accepts RFC 3339, and annotations in brackets behind it (RFC 9557).

@@ -8,7 +8,8 @@ import (
 )
 
 // jsSpace is what JavaScript's trim and Number take for white space.
-const jsSpace = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+const jsSpace = "\t\n\v\f\r " +
+	"\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
 // parseNumber reads text as JavaScript's Number does: white space around, ".5", "5.", "1e3", "0x10". Blank text and
 // anything not finite is no number here.

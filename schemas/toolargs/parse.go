@@ -8,18 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxNesting bounds how deep arguments and schemas may be nested. Nothing a model or a person writes comes close.
+// maxNesting bounds how deep arguments may be nested. Nothing a model writes comes close.
 const maxNesting = 1000
 
 var (
-	errNesting  = fmt.Errorf("nested deeper than %d", maxNesting)
 	errTrailing = errors.New("more than one JSON value")
 	errEnd      = errors.New("unexpected end of JSON")
 )
 
 // parseJSON reads one JSON value. Strings without escapes share the memory of the one copy made of data.
-func parseJSON(data []byte) (value, error) {
-	p := parser{in: string(data)}
+func parseJSON(data []byte) (value, error) { return parseNested(data, maxNesting) }
+
+// parseNested is parseJSON with another bound to nesting.
+func parseNested(data []byte, nesting int) (value, error) {
+	p := parser{in: string(data), nesting: nesting}
 	var v value
 	err := p.value(&v, 0)
 	if err == nil {
@@ -34,8 +36,9 @@ func parseJSON(data []byte) (value, error) {
 }
 
 type parser struct {
-	in string
-	at int
+	in      string
+	at      int
+	nesting int // how deep it may be
 }
 
 func (p *parser) space() {
@@ -67,8 +70,8 @@ func (p *parser) unexpected() error {
 }
 
 func (p *parser) value(v *value, depth int) error {
-	if depth > maxNesting {
-		return errNesting
+	if depth > p.nesting {
+		return fmt.Errorf("nested deeper than %d", p.nesting)
 	}
 	switch c := p.peek(); c {
 	case '{':

@@ -27,7 +27,8 @@ func appendJSON(out []byte, v *value) []byte {
 	return appendScalar(out, v)
 }
 
-// appendPretty appends the value as JSON.stringify(value, null, 2) prints it.
+// appendPretty appends the value as JSON.stringify(value, null, 2) prints it. It stops where there is more than is
+// quoted.
 func appendPretty(out []byte, v *value, indent int) []byte {
 	if v.kind&(kindArray|kindObject) == 0 {
 		return appendScalar(out, v)
@@ -35,6 +36,9 @@ func appendPretty(out []byte, v *value, indent int) []byte {
 	opening, closing := brackets(v)
 	out = append(out, opening)
 	for i := range v.elems {
+		if len(out) > maxReceived {
+			return out
+		}
 		if i > 0 {
 			out = append(out, ',')
 		}

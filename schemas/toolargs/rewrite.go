@@ -8,8 +8,8 @@ import (
 )
 
 // Rewrite brings a model's arguments to the names and shapes that a tool asks for, by the steps of its definition. It
-// returns args itself if no step applied, or if args is not an object; else a fresh slice, in which everything else stands
-// as it stood. A step whose operation is not known is skipped.
+// returns args itself if no step applied, or if args is not an object; else a fresh slice, in which everything else
+// stands as it stood. A step whose operation is not known is skipped.
 func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
 	if len(steps) == 0 {
 		return args

@@ -67,21 +67,22 @@ func (v *value) isA(typ string) bool {
 	return typeKinds[typ]&v.kind != 0 && (typ != "integer" || isInteger(v.num))
 }
 
-// clone copies everything that coercion could change.
-func (v *value) clone() value {
+// clone copies everything that coercion could change, or less where the budget ends.
+func (v *value) clone(b *budget) value {
 	c := *v
-	if len(v.elems) > 0 {
+	if b.spend(1+len(v.elems)) && len(v.elems) > 0 {
 		c.elems = make([]elem, len(v.elems))
 		for i := range v.elems {
-			c.elems[i] = elem{key: v.elems[i].key, val: v.elems[i].val.clone()}
+			c.elems[i] = elem{key: v.elems[i].key, val: v.elems[i].val.clone(b)}
 		}
 	}
 	return c
 }
 
-// equal compares as JSON Schema does: numbers by value, objects without regard to order.
-func (v *value) equal(w *value) bool {
-	if v.kind != w.kind || len(v.elems) != len(w.elems) {
+// equal compares as JSON Schema does: numbers by value, objects without regard to order. It is false where the budget
+// ends.
+func (v *value) equal(b *budget, w *value) bool {
+	if !b.spend(1+len(v.str)/64) || v.kind != w.kind || len(v.elems) != len(w.elems) {
 		return false
 	}
 	switch v.kind {
@@ -91,14 +92,14 @@ func (v *value) equal(w *value) bool {
 		return v.str == w.str
 	case kindArray:
 		for i := range v.elems {
-			if !v.elems[i].val.equal(&w.elems[i].val) {
+			if !v.elems[i].val.equal(b, &w.elems[i].val) {
 				return false
 			}
 		}
 	case kindObject:
 		for i := range v.elems {
 			other := w.member(v.elems[i].key)
-			if other == nil || !v.elems[i].val.equal(other) {
+			if other == nil || !b.spend(len(w.elems)) || !v.elems[i].val.equal(b, other) {
 				return false
 			}
 		}

@@ -1,7 +1,7 @@
 package toolargs
 
 import (
-	"slices"
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -10,6 +10,7 @@ import (
 type node struct {
 	checks      []check
 	unevaluated bool // of a root: some schema of the document asks what has been evaluated
+	uses        int  // how many places refer to it, or hold it against the same value
 }
 
 // check is one keyword. It runs for values of the kinds in on and reports whether the value passes.
@@ -24,14 +25,22 @@ const maxDepth = 20 * maxNesting
 
 // walker is the state of one walk over schema and value.
 type walker struct {
+	*budget
 	path    []byte // JSON pointer to the value; kept only while reporting
 	depth   int
 	endless bool
+	known   map[visit]outcome // of the nodes with several uses
+}
+
+// fits reports whether a value fits a schema. One that refers to itself without end fits nothing.
+func (b *budget) fits(root *node, v *value) bool {
+	w := walker{budget: b}
+	return w.walk(root, v, nil, root.scope()) && !w.endless
 }
 
 // walk reports whether the value fits. Without a report it stops at the first violation, with one it finds them all.
 func (w *walker) walk(n *node, v *value, r *report, sc *scope) bool {
-	if w.endless || r.full() {
+	if w.endless || r.full() || !w.spend(1+len(n.checks)) {
 		return false
 	}
 	if w.depth++; w.depth > maxDepth {
@@ -49,6 +58,53 @@ func (w *walker) walk(n *node, v *value, r *report, sc *scope) bool {
 	w.depth--
 	return ok
 }
+
+// visit is a node held against a value, with or without a report.
+type visit struct {
+	node      *node
+	value     *value
+	reporting bool
+}
+
+// outcome is what came of a visit.
+type outcome struct {
+	fits       bool
+	violations []violation
+	evaluated  *scope
+}
+
+// visitSteps is what remembering an outcome counts for, with regard to the memory it takes.
+const visitSteps = 16
+
+// visit walks with a report and a scope of its own. What has several uses is walked once for a value: references that
+// refer to others again and again would else double the work with each.
+func (w *walker) visit(n *node, v *value, reporting, scoped bool) outcome {
+	key := visit{n, v, reporting}
+	if out, ok := w.known[key]; ok {
+		return out
+	}
+	var out outcome
+	if scoped {
+		out.evaluated = new(scope)
+	}
+	var r *report
+	if reporting {
+		r = new(report)
+	}
+	if out.fits = w.walk(n, v, r, out.evaluated); reporting {
+		out.violations = r.violations
+	}
+	if n.uses > 1 && w.spend(visitSteps) {
+		if w.known == nil {
+			w.known = make(map[visit]outcome)
+		}
+		w.known[key] = out
+	}
+	return out
+}
+
+// enough reports whether a check that has failed may leave the rest be: nothing more is reported.
+func (w *walker) enough(r *report) bool { return r == nil || r.full() || w.err != nil }
 
 // walkMember walks a property; walkItem an item.
 func (w *walker) walkMember(n *node, m *elem, r *report, sc *scope) bool {
@@ -96,20 +152,15 @@ func (r *report) add(w *walker, message string) bool { return r.addAt(dotted(w.p
 
 func (r *report) addAt(path, message string) bool {
 	if r != nil && !r.full() {
-		if path == "" {
-			path = "root"
-		}
-		r.violations = append(r.violations, violation{path, message})
+		r.violations = append(r.violations, violation{cmp.Or(path, "root"), message})
 	}
 	return false
 }
 
-// addAll takes over what the members of a union found.
-func (r *report) addAll(failed []*report) {
-	for _, other := range failed {
-		for _, v := range other.violations {
-			r.addAt(v.path, v.message)
-		}
+// addAll takes over what other reports hold.
+func (r *report) addAll(violations []violation) {
+	for _, v := range violations {
+		r.addAt(v.path, v.message)
 	}
 }
 
@@ -129,8 +180,8 @@ func dotted(pointer []byte) string {
 // scope remembers what of one object or array has been evaluated, for unevaluatedProperties and unevaluatedItems. It is
 // nil in documents that have neither.
 type scope struct {
-	keys  []string
-	items []int
+	keys  map[string]bool
+	items map[int]bool
 }
 
 // scope returns the scope a walk from this root starts in.
@@ -149,28 +200,37 @@ func (sc *scope) fresh() *scope {
 }
 
 func (sc *scope) addKey(key string) {
-	if sc != nil && !sc.hasKey(key) {
-		sc.keys = append(sc.keys, key)
+	if sc == nil {
+		return
 	}
+	if sc.keys == nil {
+		sc.keys = make(map[string]bool)
+	}
+	sc.keys[key] = true
 }
 
 func (sc *scope) addItem(index int) {
-	if sc != nil && !sc.hasItem(index) {
-		sc.items = append(sc.items, index)
-	}
-}
-
-func (sc *scope) hasKey(key string) bool { return sc != nil && slices.Contains(sc.keys, key) }
-func (sc *scope) hasItem(index int) bool { return sc != nil && slices.Contains(sc.items, index) }
-
-func (sc *scope) merge(other *scope) {
-	if sc == nil || other == nil {
+	if sc == nil {
 		return
 	}
-	for _, key := range other.keys {
+	if sc.items == nil {
+		sc.items = make(map[int]bool)
+	}
+	sc.items[index] = true
+}
+
+func (sc *scope) hasKey(key string) bool { return sc != nil && sc.keys[key] }
+func (sc *scope) hasItem(index int) bool { return sc != nil && sc.items[index] }
+
+// merge adds what another scope of the same object or array holds.
+func (w *walker) merge(sc, other *scope) {
+	if sc == nil || other == nil || !w.spend(4*(len(other.keys)+len(other.items))) {
+		return
+	}
+	for key := range other.keys {
 		sc.addKey(key)
 	}
-	for _, index := range other.items {
+	for index := range other.items {
 		sc.addItem(index)
 	}
 }

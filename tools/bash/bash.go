@@ -1,8 +1,12 @@
 // Package bash is the tool that runs shell commands.
 //
 // A command runs as a process group of its own in the workspace's directory, with nothing to read and only those
-// variables of the environment that are allowed: keys of the worker do not leak into it. Nothing else confines it, unless
-// limits are set or a [Sandbox] is chosen. In a sandbox background processes end with their command.
+// variables of the environment that are allowed: keys of the worker do not leak into it. Nothing else confines it,
+// unless limits are set or a [Sandbox] is chosen.
+//
+// In a sandbox background processes end with their command. Without one they go on, until the process that serves the
+// tool ends: then all that commands have started is killed, however the process ends, if its main began with
+// [RunHelper]. On Linux that is everything, on other systems the process groups of the commands at work.
 //
 // Both output streams are one, in order of arrival. What is shown is the end of it; once that is not all, everything is
 // kept in a file whose name the result tells, up to a size and for a time. Memory does not grow with the output.
@@ -13,7 +17,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -33,9 +36,18 @@ const parameters = `{
   "required": ["command"]
 }`
 
-const description = "Execute a bash command in the working directory. Returns stdout and stderr. The output is truncated " +
+const description = "Execute a bash command in the working directory. Returns stdout and stderr. The output is " +
+	"truncated " +
 	"to the last 2000 lines or 50KB (whichever is hit first); then the full output is saved to a temporary file. " +
 	"Optionally provide a timeout in seconds."
+
+// What is kept of outputs that are too long to be shown: enough for the build log of a large project, on a disk that
+// has some gigabytes to spare, until the next day.
+const (
+	DefaultSpillBytes = 256 << 20
+	DefaultSpillTotal = 4 << 30
+	DefaultSpillAge   = 24 * time.Hour
+)
 
 // Options configures [New].
 type Options struct {
@@ -45,13 +57,15 @@ type Options struct {
 	Environ []string
 	// Env names further variables to pass on, besides those of [DefaultEnv]. A final * stands for any ending.
 	Env []string
-	// TempDir is where the output of commands is kept when it is too long to be shown, default [os.TempDir].
+	// TempDir is where the output of commands is kept when it is too long to be shown, a directory that is there; default
+	// is the one of [SpillDir].
 	TempDir string
-	// SpillBytes is the most bytes that are kept of one output, default 256 MiB.
+	// SpillBytes is the most bytes that are kept of one output, default [DefaultSpillBytes].
 	SpillBytes int64
-	// SpillTotal is the most bytes that outputs may take in TempDir, default 4 GiB: the oldest make room.
+	// SpillTotal is the most bytes that outputs may take in TempDir, default [DefaultSpillTotal]: the oldest make room.
+	// There are a thousand at most.
 	SpillTotal int64
-	// SpillAge is how long outputs are kept, default a day.
+	// SpillAge is how long outputs are kept, default [DefaultSpillAge].
 	SpillAge time.Duration
 	// Linger is how long output is waited for that a background process holds open after the shell has ended, default
 	// 100 ms.
@@ -65,22 +79,20 @@ type Options struct {
 	Sandbox Sandbox
 	// SandboxNetwork lets commands in a sandbox use the network.
 	SandboxNetwork bool
-	// SandboxHide names files and directories that commands in a sandbox find empty or cannot read: keys of the worker's user.
+	// SandboxHide names files and directories that commands in a sandbox find empty or cannot read: keys of the worker's
+	// user.
 	SandboxHide []string
 }
 
 func (o Options) withDefaults() Options {
-	if o.TempDir == "" {
-		o.TempDir = os.TempDir()
-	}
 	if o.SpillBytes <= 0 {
-		o.SpillBytes = 256 << 20
+		o.SpillBytes = DefaultSpillBytes
 	}
 	if o.SpillTotal <= 0 {
-		o.SpillTotal = 4 << 30
+		o.SpillTotal = DefaultSpillTotal
 	}
 	if o.SpillAge <= 0 {
-		o.SpillAge = 24 * time.Hour
+		o.SpillAge = DefaultSpillAge
 	}
 	if o.Linger <= 0 {
 		o.Linger = 100 * time.Millisecond
@@ -102,13 +114,10 @@ type arguments struct {
 // New returns the tool. That the machine has the sandbox is for [Check] to find out; without it every command fails.
 func New(o Options) tools.Tool {
 	s := newShell(o)
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect: schemas.EffectUnsafe,
-		},
-		Execute: s.execute,
-	}
+	return tools.Must(tools.Typed(schemas.ToolDefinition{
+		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+		Effect: schemas.EffectUnsafe,
+	}, s.execute))
 }
 
 // shell is safe for concurrent use.
@@ -123,15 +132,11 @@ func newShell(o Options) shell {
 	o = o.withDefaults()
 	return shell{
 		opts: o, path: find(), env: allowed(o.Environ, o.Env),
-		attic: &attic{dir: o.TempDir, most: o.SpillBytes, total: o.SpillTotal, keep: o.SpillAge},
+		attic: newAttic(o),
 	}
 }
 
-func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (schemas.ToolResult, error) {
 	dir := s.opts.Workspace.Dir()
 	info, err := s.opts.Workspace.Stat(dir)
 	switch {
@@ -150,7 +155,7 @@ func (s shell) execute(ctx context.Context, call tools.Call, update func(schemas
 	s.attic.visit()
 	out := newOutput(s.attic)
 	defer out.close()
-	live := startLive(out, s.opts.UpdateEvery, update)
+	live := startLive(out, s.opts.UpdateEvery, call.Update)
 	state, err := s.run(ctx, args.Command, dir, live)
 	out.finish()
 	live.stop()

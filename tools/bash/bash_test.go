@@ -26,6 +26,9 @@ import (
 func TestMain(m *testing.M) {
 	bash.RunHelper()
 	actAsNobody()
+	actAsWorkerWithOtherProc()
+	actAsWorker()
+	actAsAttacker()
 	goleak.VerifyTestMain(m)
 }
 
@@ -53,10 +56,12 @@ func run(t *testing.T, tool tools.Tool, command string) (string, bool) {
 
 func TestKeysDoNotLeak(t *testing.T) {
 	tool, _ := setUp(t, bash.Options{
-		Environ: []string{"MODEL_API_KEY=secret", "NATS_CREDS=secret", "LANG=C", "LC_ALL=C", "GOFLAGS=-mod=mod", "PATHS=x", "HOME=/h"},
-		Env:     []string{"GO*"},
+		Environ: []string{"MODEL_API_KEY=secret", "NATS_CREDS=secret", "LANG=C", "LC_ALL=C", "GOFLAGS=-mod=mod", "PATHS=x",
+			"HOME=/h"},
+		Env: []string{"GO*"},
 	})
-	got, _ := run(t, tool, `unset PATH PWD OLDPWD SHLVL _; env=/usr/bin/env; [ -x $env ] || env=/bin/env; $env | /usr/bin/sort | /bin/grep -v '^_='`)
+	got, _ := run(t, tool, `unset PATH PWD OLDPWD SHLVL _; env=/usr/bin/env; [ -x $env ] || env=/bin/env; $env | `+
+		`/usr/bin/sort | /bin/grep -v '^_='`)
 	if want := "GOFLAGS=-mod=mod\nHOME=/h\nLANG=C\nLC_ALL=C\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -124,14 +129,16 @@ func within[T any](t *testing.T, c <-chan T) T {
 
 func TestTimeLimits(t *testing.T) {
 	tool, _ := setUp(t, bash.Options{})
-	limited, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, &tools.TimeLimitError{Limit: 2500 * time.Millisecond})
+	limited, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond,
+		&tools.TimeLimitError{Limit: 2500 * time.Millisecond})
 	defer cancel()
 	for name, c := range map[string]struct {
 		ctx  context.Context
 		args string
 		want string
 	}{
-		"the call's own":          {t.Context(), `{"command":"sleep 300","timeout":0.05}`, "Command timed out after 0.05 seconds"},
+		"the call's own": {t.Context(), `{"command":"sleep 300","timeout":0.05}`,
+			"Command timed out after 0.05 seconds"},
 		"the worker's":            {limited, `{"command":"sleep 300"}`, "Command timed out after 2.5 seconds"},
 		"a negative one is none":  {t.Context(), `{"command":"echo a","timeout":-1}`, "a\n"},
 		"an enormous one is none": {t.Context(), `{"command":"echo a","timeout":1e300}`, "a\n"},
@@ -198,7 +205,8 @@ func TestWorkingDirectoryOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig.Link("d", "../outside")
-	if got, _ := run(t, tool, "echo *"); got != "Access denied: "+rig.Path("d")+" is outside "+rig.Root+", and only files inside may be used" {
+	if got, _ := run(t, tool, "echo *"); got != "Access denied: "+rig.Path("d")+" is outside "+rig.Root+
+		", and only files inside may be used" {
 		t.Errorf("outside: %q", got)
 	}
 }

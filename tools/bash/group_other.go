@@ -2,14 +2,9 @@
 
 package bash
 
-import (
-	"os"
-	"os/exec"
-)
+import "os/exec"
 
 func ownGroup(*exec.Cmd) {}
 
 // killGroup kills the shell alone: there are no process groups here.
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
-
-func signalOf(*os.ProcessState) string { return "" }

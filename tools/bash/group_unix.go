@@ -3,7 +3,6 @@
 package bash
 
 import (
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -18,13 +17,4 @@ func ownGroup(cmd *exec.Cmd) {
 // killGroup kills the shell and everything it started that has not left its group.
 func killGroup(cmd *exec.Cmd) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if nobody is left
-}
-
-// signalOf describes the signal a process was ended by, "" if it ended by itself.
-func signalOf(state *os.ProcessState) string {
-	status, ok := state.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() {
-		return ""
-	}
-	return status.Signal().String()
 }

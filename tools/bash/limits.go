@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Limits are what the kernel lets each process of a command have; zero is no limit of ours. They hold for all that a command
-// starts, and nobody but root can raise them again, which root in a sandbox is not. Each process has them for itself, but for Processes, of which a user has so many in all.
+// Limits are what the kernel lets each process of a command have; zero is no limit of ours. They hold for all that a
+// command starts, and nobody but root can raise them again, which root in a sandbox is not. Each process has them for
+// itself, but for Processes, of which a user has so many in all.
 type Limits struct {
 	Memory    int64         // bytes of address space
 	CPU       time.Duration // of processor time, in whole seconds
@@ -38,13 +39,14 @@ func (l Limits) check(shell string, uid int) error {
 		errs = append(errs, fmt.Errorf("the limit of processor time is in whole seconds, and not %s", l.CPU))
 	}
 	if l.Processes > 0 && uid == 0 {
-		errs = append(errs, errors.New("root has as many processes as it likes: run the worker as a user of its own to limit them"))
+		errs = append(errs, errors.New("root has as many processes as it likes: run the worker as a user of its own to "+
+			"limit them"))
 	}
 	return errors.Join(errs...)
 }
 
-// preamble is what a shell does before it becomes the one that runs the command. A process that has used up its time is told so
-// with the soft limit, and killed a second later.
+// preamble is what a shell does before it becomes the one that runs the command. A process that has used up its time is
+// told so with the soft limit, and killed a second later.
 func (l Limits) preamble() string {
 	var set []string
 	limit := func(n int64, format string, args ...any) {

@@ -23,7 +23,8 @@ var limits = bash.Limits{Memory: 256 << 20, CPU: time.Second, FileSize: 1 << 20}
 func TestLimits(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		rig := tooltest.New(t)
-		o := bash.Options{Workspace: rig.Workspace, Environ: []string{"PATH=" + os.Getenv("PATH")}, TempDir: t.TempDir(), Limits: limits}
+		o := bash.Options{Workspace: rig.Workspace, Environ: []string{"PATH=" + os.Getenv("PATH")}, TempDir: t.TempDir(),
+			Limits: limits}
 		if err := bash.Check(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -43,10 +44,12 @@ func TestLimits(t *testing.T) {
 // The limits hold for children of children.
 func testLimits(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {
 	t.Helper()
-	if got, _ := run(t, tool, `bash -c 'bash -c "ulimit -v; ulimit -t; ulimit -f"'; echo "$0" $#`); got != "262144\n1\n1024\n/bin/bash 0\n" {
+	const grandchild = `bash -c 'bash -c "ulimit -v; ulimit -t; ulimit -f"'; echo "$0" $#`
+	if got, _ := run(t, tool, grandchild); got != "262144\n1\n1024\n/bin/bash 0\n" {
 		t.Errorf("limits: %q", got)
 	}
-	if got, isError := run(t, tool, `head -c 400000000 /dev/zero | tail -c 390000000 | wc -c; exit ${PIPESTATUS[1]}`); !isError {
+	const memory = `head -c 400000000 /dev/zero | tail -c 390000000 | wc -c; exit ${PIPESTATUS[1]}`
+	if got, isError := run(t, tool, memory); !isError {
 		t.Errorf("memory: %q", got)
 	}
 	if got, isError := run(t, tool, `head -c 3000000 /dev/zero >big; exit $?`); !isError {
@@ -65,23 +68,11 @@ const (
 
 // What follows holds for users other than root only. If the tests run as root they make a process of another one.
 func TestAsUserWithoutPowers(t *testing.T) {
-	dir, err := os.MkdirTemp("", "loopbus-nobody-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := dirOfNobody(t)
 	root := filepath.Join(dir, "root")
-	if err := os.Mkdir(root, 0o777); err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(copySelf(t, dir))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), nobodyEnv + "=" + root, "MODEL_API_KEY=hidden-key"}
 	if os.Getuid() == 0 {
-		for path, mode := range map[string]os.FileMode{dir: 0o755, root: 0o777} {
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
-		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		err := bash.Check(t.Context(), bash.Options{Workspace: tooltest.New(t).Workspace, Limits: bash.Limits{Processes: 5}})
 		if err == nil || !strings.Contains(err.Error(), "root has as many processes as it likes") {
@@ -93,6 +84,41 @@ func TestAsUserWithoutPowers(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("%s", out)
+}
+
+// TestSandboxesOfAUserWithoutPowers has all tests of sandboxes run once more, as another user.
+func TestSandboxesOfAUserWithoutPowers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the tests run as a user without powers anyway, and only root can become another one")
+	}
+	dir := dirOfNobody(t)
+	cmd := exec.Command(copySelf(t, dir), "-test.run", "^TestSandbox", "-test.v", "-test.timeout", "5m")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(dir, "root"), "HOME=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "\n--- PASS: TestSandboxIsNotLeft") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// dirOfNobody makes a directory that anybody can enter, with the directory root in it where anybody may write.
+func dirOfNobody(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "loopbus-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Mkdir(filepath.Join(dir, "root"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{dir: 0o755, filepath.Join(dir, "root"): 0o777} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func copySelf(t *testing.T, dir string) string {
@@ -146,26 +172,32 @@ func checksOfNobody(root string) error {
 	if got := say(`ulimit -u unlimited 2>/dev/null || ulimit -u`); got != "12\n" {
 		return fmt.Errorf("the limit of processes: %q", got)
 	}
-	if got := say(`sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 60 & done; echo all'`); strings.Contains(got, "all") {
+	const fifteen = `sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 60 & done; echo all'`
+	if got := say(fifteen); strings.Contains(got, "all") {
 		return fmt.Errorf("too many processes: %q", got)
 	}
 	o.Limits = bash.Limits{}
 	for _, sandbox := range []bash.Sandbox{bash.SandboxBubblewrap, bash.SandboxNamespaces} {
 		o.Sandbox = sandbox
 		if err := bash.Check(ctx, o); err != nil {
-			if !strings.Contains(err.Error(), "cannot be had on this machine") && !strings.Contains(err.Error(), "install bubblewrap") {
+			if !strings.Contains(err.Error(), "cannot be had on this machine") &&
+				!strings.Contains(err.Error(), "install bubblewrap") {
 				return fmt.Errorf("refused without a clear text: %w", err)
 			}
 			fmt.Println("this machine does not have it:", err)
 			continue
 		}
 		want := fmt.Sprintf("%d\nCapEff:0000000000000000\nwritten\n", os.Getuid())
-		if got := say(`id -u; grep CapEff /proc/self/status | tr -d '\t'; echo written >here && cat here && rm here`); got != want {
+		const rights = `id -u; grep CapEff /proc/self/status | tr -d '\t'; echo written >here && cat here && rm here`
+		if got := say(rights); got != want {
 			return fmt.Errorf("in %s: %q, want %q", sandbox, got, want)
 		}
 	}
 	o.Sandbox = bash.SandboxNone
-	const environment = `tr '\0' '\n' </proc/$PPID/environ`
+	environment := fmt.Sprintf(`tr '\0' '\n' </proc/%d/environ`, os.Getpid())
+	if got := say(`tr '\0' '\n' </proc/$PPID/environ`); got != "(no output)" {
+		return fmt.Errorf("the environment of the supervisor: %q", got)
+	}
 	if got := say(environment); !strings.Contains(got, "hidden-key") {
 		return fmt.Errorf("the environment of the worker, not hidden yet: %q", got)
 	}

@@ -67,7 +67,8 @@ func (o *output) snapshot() snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return snapshot{
-		cut: o.tail.Result(), path: o.spill.path, kept: o.spill.size, full: o.spill.size >= o.spill.attic.most, lost: o.spill.err,
+		cut: o.tail.Result(), path: o.spill.path, kept: o.spill.size, full: o.spill.size >= o.spill.attic.most,
+		lost: o.spill.err,
 	}
 }
 

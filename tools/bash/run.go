@@ -8,7 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
+
+	"github.com/loopbus/loopbus/tools/internal/jail"
+	"github.com/loopbus/loopbus/tools/internal/supervise"
 )
 
 // ending is how a shell ended: by itself with a code, by a signal, or killed by us.
@@ -25,18 +29,18 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 		return ending{}, fmt.Errorf("make a pipe for the output: %w", err)
 	}
 	defer func() { _ = reader.Close() }() // what it held has been read
-	cmd, err := s.command(command, dir)
+	cmd, release, err := s.command(command, dir)
 	if err != nil {
 		_ = writer.Close()
 		return ending{}, err
 	}
-	cmd.Stdout, cmd.Stderr = writer, writer
 	if s.opts.Sandbox != SandboxNone { // it ends with the thread that has started it
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
-	err = cmd.Start()
+	p, err := s.start(cmd, writer)
 	_ = writer.Close() // the child has its own
+	release()
 	if err != nil {
 		return ending{}, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
@@ -45,36 +49,83 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 		defer close(copied)
 		_, _ = io.Copy(onlyWriter{w}, reader) // ends with the last writer or the deadline below
 	}()
-	killed, err := wait(ctx, cmd)
+	end, err := wait(ctx, p)
 	// A process that holds the output open keeps running, but nobody waits for what it writes.
 	_ = reader.SetReadDeadline(time.Now().Add(s.opts.Linger))
 	<-copied
-	return endingOf(cmd, killed), err
+	return end, err
+}
+
+// process is a shell that runs. Kill kills its group and may be called until Wait has returned how it ended.
+type process interface {
+	Kill()
+	Wait() (syscall.WaitStatus, error)
+}
+
+// supervised reports whether commands have a process of ours for a parent, with which they end. A sandbox ends by
+// itself with the thread that has started it.
+func (s shell) supervised() bool { return s.opts.Sandbox == SandboxNone && supervise.Available() }
+
+// start starts a command, both of whose streams are output.
+func (s shell) start(cmd *exec.Cmd, output *os.File) (process, error) {
+	if s.supervised() {
+		return supervise.Start(cmd, output)
+	}
+	if s.opts.Sandbox != SandboxNone {
+		if err := jail.Lend(output); err != nil {
+			return nil, fmt.Errorf("give the output's pipe to the sandbox: %w", err)
+		}
+	}
+	cmd.Stdout, cmd.Stderr = output, output
+	if cmd.SysProcAttr == nil { // a sandbox has a session of its own
+		ownGroup(cmd)
+	}
+	return child{cmd}, cmd.Start()
+}
+
+// child is a shell whose parent is this process.
+type child struct{ *exec.Cmd }
+
+func (c child) Kill() { killGroup(c.Cmd) }
+
+func (c child) Wait() (status syscall.WaitStatus, err error) {
+	if err = c.Cmd.Wait(); errors.As(err, new(*exec.ExitError)) {
+		err = nil
+	}
+	if err == nil {
+		status = c.ProcessState.Sys().(syscall.WaitStatus)
+	}
+	return status, err
 }
 
 // wait waits for the shell, and kills its group when ctx ends first.
-func wait(ctx context.Context, cmd *exec.Cmd) (killed bool, err error) {
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+func wait(ctx context.Context, p process) (ending, error) {
+	type result struct {
+		status syscall.WaitStatus
+		err    error
+	}
+	exited := make(chan result, 1)
+	go func() {
+		status, err := p.Wait()
+		exited <- result{status, err}
+	}()
+	var r result
+	killed := false
 	select {
-	case err = <-exited:
+	case r = <-exited:
 	case <-ctx.Done():
 		killed = true
-		killGroup(cmd)
-		err = <-exited
+		p.Kill()
+		r = <-exited
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return killed, nil
+	if r.err != nil {
+		return ending{killed: killed}, r.err
 	}
-	return killed, err
-}
-
-func endingOf(cmd *exec.Cmd, killed bool) ending {
-	if cmd.ProcessState == nil {
-		return ending{killed: killed}
+	end := ending{code: r.status.ExitStatus(), killed: killed}
+	if r.status.Signaled() {
+		end.signal = r.status.Signal().String()
 	}
-	return ending{code: cmd.ProcessState.ExitCode(), signal: signalOf(cmd.ProcessState), killed: killed}
+	return end, nil
 }
 
 // onlyWriter hides other methods of a writer, so that io.Copy reads in pieces of its own.

@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/loopbus/loopbus/tools/internal/jail"
 )
 
 // Sandbox is what is around commands besides their environment.
 type Sandbox string
 
-// The sandboxes. In all but the first, a command sees the file system read-only, but for the workspace; /tmp, /var/tmp, /run
-// and /dev/shm are its own and empty; it sees only its own processes, and they end with it; and there is no network unless
-// it is given. Root has none of its powers there.
+// The sandboxes. In all but the first, a command sees the file system read-only, but for the workspace; /tmp,
+// /var/tmp, /run and /dev/shm are its own and empty; it sees only its own processes, and they end with it; and there
+// is no network unless it is given. Nobody has powers there, and a worker that is root has its commands run as another
+// user, to whom the workspace looks like his own. docs/security.md says what is promised.
 const (
 	// SandboxNone is nothing: a command can do what the worker's user can.
 	SandboxNone Sandbox = "none"
@@ -27,25 +30,14 @@ const (
 	SandboxNamespaces Sandbox = "namespaces"
 )
 
-const (
-	// tmpBytes is the room in each directory that is a command's own.
-	tmpBytes = 1 << 30
-
-	// checkTime is how long a sandbox may take to prove itself.
-	checkTime = 30 * time.Second
-)
-
-// ownDirs are the directories that a command has for itself.
-var ownDirs = []string{"/tmp", "/var/tmp", "/run", "/dev/shm"}
-
-// resolver is where names of hosts are looked up on many machines; it is below a directory that commands have for themselves.
-const resolver = "/run/systemd/resolve"
+// checkTime is how long a sandbox may take to prove itself.
+const checkTime = 30 * time.Second
 
 // Check reports whether commands can be run with the options' limits and sandbox on this machine: it runs one that does
 // nothing. The error says what is missing.
 func Check(ctx context.Context, o Options) error {
 	s := newShell(o)
-	if s.bare() {
+	if s.bare() && !s.supervised() {
 		return nil
 	}
 	if err := s.check(); err != nil {
@@ -59,7 +51,12 @@ func Check(ctx context.Context, o Options) error {
 		err = fmt.Errorf("a command that does nothing ended with status %d: %s", state.code, strings.TrimSpace(out.String()))
 	}
 	if err != nil {
-		return fmt.Errorf("bash: sandbox %s with limits %+v cannot be had on this machine: %w", s.opts.Sandbox, s.opts.Limits, err)
+		hint := ""
+		if s.opts.Sandbox != SandboxNone {
+			hint = jail.Hint()
+		}
+		return fmt.Errorf("bash: sandbox %s with limits %+v cannot be had on this machine: %w%s", s.opts.Sandbox,
+			s.opts.Limits, err, hint)
 	}
 	return nil
 }
@@ -69,18 +66,24 @@ func (s shell) bare() bool { return s.opts.Sandbox == SandboxNone && s.opts.Limi
 
 // check finds out what can be known without trying.
 func (s shell) check() error {
-	errs := []error{s.opts.Limits.check(s.path, os.Getuid())}
+	uid := os.Getuid()
+	if s.opts.Sandbox != SandboxNone {
+		uid = jail.UID()
+	}
+	errs := []error{s.opts.Limits.check(s.path, uid)}
 	switch s.opts.Sandbox {
 	case SandboxNone:
 		return errors.Join(errs...)
 	case SandboxBubblewrap:
-		if _, err := exec.LookPath(bubblewrap); err != nil {
+		if _, err := exec.LookPath(jail.Bubblewrap); err != nil {
 			errs = append(errs, fmt.Errorf("%w; install bubblewrap", err))
 		}
+		errs = append(errs, jail.Available())
 	case SandboxNamespaces:
-		errs = append(errs, checkNamespaces())
+		errs = append(errs, jail.Available())
 	default:
-		errs = append(errs, fmt.Errorf("there is none of that name, but %s, %s and %s", SandboxNone, SandboxBubblewrap, SandboxNamespaces))
+		errs = append(errs, fmt.Errorf("there is none of that name, but %s, %s and %s", SandboxNone, SandboxBubblewrap,
+			SandboxNamespaces))
 	}
 	if s.opts.Workspace.Root() == "/" {
 		errs = append(errs, errors.New("the workspace is all of the file system, so there is nothing to confine commands to"))
@@ -88,64 +91,34 @@ func (s shell) check() error {
 	return errors.Join(errs...)
 }
 
-// command makes the process of a command, which is not started yet.
-func (s shell) command(command, dir string) (*exec.Cmd, error) {
+// command makes the process of a command, which is not started yet. Release is for after the start.
+func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err error) {
 	words := s.opts.Limits.words(s.path, command)
-	var cmd *exec.Cmd
-	switch s.opts.Sandbox {
-	case SandboxBubblewrap:
-		cmd = exec.Command(bubblewrap, append(s.bubblewrapArgs(dir), words...)...)
-		cmd.Dir, cmd.Env = "/", s.sandboxEnv()
-	case SandboxNamespaces:
-		var err error
-		if cmd, err = s.namespaced(words, dir); err != nil {
-			return nil, err
-		}
-		cmd.Dir, cmd.Env = "/", s.sandboxEnv()
-	default:
+	if s.opts.Sandbox == SandboxNone {
 		cmd = exec.Command(words[0], words[1:]...)
 		cmd.Dir, cmd.Env = dir, s.env
+		return cmd, func() {}, nil
 	}
-	ownGroup(cmd)
-	return cmd, nil
+	cmd, release, err = jail.Command(jail.Spec{
+		Words: words, Dir: dir, Root: s.opts.Workspace.Root(), Network: s.opts.SandboxNetwork,
+		Hide: s.hidden(), Bubblewrap: s.opts.Sandbox == SandboxBubblewrap,
+	})
+	if err == nil {
+		cmd.Env = jail.Environ(s.env)
+	}
+	return cmd, release, err
 }
 
-// sandboxEnv is the environment with a directory for temporary files that is there.
-func (s shell) sandboxEnv() []string {
-	env := make([]string, 0, len(s.env)+1)
-	for _, v := range s.env {
-		if !strings.HasPrefix(v, "TMPDIR=") {
-			env = append(env, v)
-		}
-	}
-	return append(env, "TMPDIR=/tmp")
-}
-
-// hidden are the paths to hide that are there, with links resolved, apart by what they are.
-func (s shell) hidden() (dirs, files []string) {
+// hidden are the paths to hide that are there, with links resolved.
+func (s shell) hidden() (paths []string) {
 	for _, path := range s.opts.SandboxHide {
 		abs, err := filepath.Abs(path)
 		if err == nil {
 			abs, err = filepath.EvalSymlinks(abs)
 		}
-		if err != nil {
-			continue // nothing to hide
-		}
-		if info, err := os.Stat(abs); err == nil && info.IsDir() {
-			dirs = append(dirs, abs)
-		} else if err == nil {
-			files = append(files, abs)
+		if err == nil { // else there is nothing to hide
+			paths = append(paths, abs)
 		}
 	}
-	return dirs, files
-}
-
-// there keeps the directories that are there, and no links.
-func there(dirs []string) (out []string) {
-	for _, dir := range dirs {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			out = append(out, dir)
-		}
-	}
-	return out
+	return paths
 }

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	spillPrefix = "pi-bash-"
+	spillPrefix = "bash-"
 	spillSuffix = ".log"
 	spillRandom = 8 // bytes
 )
 
-// SpillPattern matches the files that long outputs are kept in, if TempDir is dir. Whoever confines the read tool should
-// let it read them: see workspace.Options.Files.
+// SpillPattern matches the files that long outputs are kept in, if TempDir is dir (see [SpillDir]). Whoever confines
+// the read tool should let it read them: see workspace.Options.Files.
 func SpillPattern(dir string) string {
 	return filepath.Join(dir, spillPrefix+strings.Repeat("[0-9a-f]", 2*spillRandom)+spillSuffix)
 }
 
-// A spill is a file that is made when it is first written. After a failure, which it keeps, and once it has as many bytes
-// as it may, it takes nothing more.
+// A spill is a file that is made when it is first written. After a failure, which it keeps, and once it has as many
+// bytes as it may, it takes nothing more.
 type spill struct {
 	attic *attic
 	path  string
@@ -35,14 +35,12 @@ func (s *spill) write(p []byte) {
 		return
 	}
 	if s.file == nil && s.path == "" {
-		s.attic.sweep()
-		path := filepath.Join(s.attic.dir, spillName())
-		s.file, s.err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		s.file, s.err = s.attic.create()
 		if s.err != nil {
 			s.file = nil
 			return
 		}
-		s.path = path
+		s.path = s.file.Name()
 	}
 	n, err := s.file.Write(p[:min(int64(len(p)), s.attic.most-s.size)])
 	s.size, s.err = s.size+int64(n), err

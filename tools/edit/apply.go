@@ -44,8 +44,8 @@ func apply(path string, content []byte, edits []replacement) (outcome, error) {
 	return o, nil
 }
 
-// splice puts the new texts into the bytes of the file. Places must be apart: folded, one character can look like several,
-// and so be part of two of them though the matches are not.
+// splice puts the new texts into the bytes of the file. Places must be apart: folded, one character can look like
+// several, and so be part of two of them though the matches are not.
 func (s search) splice(raw []byte, found []match, folded bool) ([]byte, error) {
 	changed := make([]byte, 0, len(raw))
 	done := 0

@@ -9,8 +9,8 @@ import (
 // surroundings is how many lines that stay are shown before and after a change.
 const surroundings = 4
 
-// diff shows what changed between two texts, with line numbers, for people. first is the number of the first line of the
-// new text that differs, 0 if none does.
+// diff shows what changed between two texts, with line numbers, for people. first is the number of the first line of
+// the new text that differs, 0 if none does.
 func diff(old, new string) (text string, first int) {
 	before, after := split(old), split(new)
 	p := printer{width: len(strconv.Itoa(max(strings.Count(old, "\n"), strings.Count(new, "\n")) + 1))}

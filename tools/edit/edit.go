@@ -1,7 +1,8 @@
 // Package edit is the tool that replaces pieces of a text file.
 //
-// A piece is found as it is written, or else without regard to the differences that models make when they repeat a text:
-// blanks at the ends of lines, typographic characters. It must be unique. What is not replaced stays byte for byte.
+// A piece is found as it is written, or else without regard to the differences that models make when they repeat a
+// text: blanks at the ends of lines, typographic characters. It must be unique. What is not replaced stays byte for
+// byte.
 package edit
 
 import (
@@ -28,22 +29,26 @@ const parameters = `{
     "path": {"type": "string", "description": "Path of the file to edit (relative or absolute)"},
     "edits": {
       "type": "array",
-      "description": "Replacements. Each is matched against the original file, not after the others are applied. They must not overlap; merge those that touch the same lines.",
+      "description": "Replacements. Each is matched against the original file, not after the others are applied. ` +
+	`They must not overlap; merge those that touch the same lines.",
       "items": {
         "type": "object",
         "properties": {
           "oldText": {"type": "string", "description": "Exact text to replace. It must be unique in the file."},
           "newText": {"type": "string", "description": "Text to put in its place"}
         },
-        "required": ["oldText", "newText"]
+        "required": ["oldText", "newText"],
+        "additionalProperties": false
       }
     }
   },
-  "required": ["path", "edits"]
+  "required": ["path", "edits"],
+  "additionalProperties": false
 }`
 
-const description = "Edit a file by replacing exact text. Each edits[].oldText must occur exactly once in the original " +
-	"file. Use one call with several edits for several places in one file. Keep oldText as short as possible while unique."
+const description = "Edit a file by replacing exact text. Each edits[].oldText must occur exactly once in the " +
+	"original file. Use one call with several edits for several places in one file. Keep oldText as short as possible " +
+	"while unique."
 
 // maxFile is the largest file in bytes that is edited: all of it is held in memory, several times.
 const maxFile = 64 << 20
@@ -60,17 +65,18 @@ type details struct {
 
 // New returns the tool, which edits files of the workspace. The caller keeps it open as long as the tool is used.
 //
+// An argument that edit does not know is refused by its name, once the names of other tools have been applied: a model
+// that asks for replace_all is told that there is no such thing, and does not find out from the file. The tool holds
+// arguments against its own parameters, since a vendor's form of the schema may not say that the object is closed.
+//
 // It is unsafe to carry out a call twice: the new text may contain the old one, and would be put in again; and where it
 // does not, the second answer would be that the text is not there. Calls for one file wait for each other, and for
 // writes, in this process.
 func New(w *workspace.Workspace) tools.Tool {
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect: schemas.EffectUnsafe, ArgumentRewrites: rewrites(),
-		},
-		Execute: editor{w}.execute,
-	}
+	return tools.Must(tools.Typed(schemas.ToolDefinition{
+		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+		Effect: schemas.EffectUnsafe, ArgumentRewrites: rewrites(),
+	}, editor{w}.execute))
 }
 
 // rewrites knows the names of other tools, a list sent as text, and a single replacement without a list.
@@ -81,19 +87,18 @@ func rewrites() []schemas.ArgumentRewrite {
 	}
 	for _, in := range []string{"", "edits"} {
 		list = append(list,
-			schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: []string{"old_text", "old_string", "old_str"}, To: "oldText", In: in},
-			schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: []string{"new_text", "new_string", "new_str"}, To: "newText", In: in})
+			schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: []string{"old_text", "old_string", "old_str"},
+				To: "oldText", In: in},
+			schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: []string{"new_text", "new_string", "new_str"},
+				To: "newText", In: in})
 	}
-	return append(list, schemas.ArgumentRewrite{Op: schemas.RewriteGather, From: []string{"oldText", "newText"}, To: "edits"})
+	return append(list, schemas.ArgumentRewrite{Op: schemas.RewriteGather, From: []string{"oldText", "newText"},
+		To: "edits"})
 }
 
 type editor struct{ workspace *workspace.Workspace }
 
-func (e editor) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (e editor) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
 	if len(args.Edits) == 0 {
 		return schemas.ToolResult{}, tools.Failure("Edit tool input is invalid. edits must contain at least one replacement.")
 	}
@@ -105,7 +110,7 @@ func (e editor) execute(ctx context.Context, call tools.Call, _ func(schemas.Too
 		return schemas.ToolResult{}, tools.Failf("Could not edit file: %s. Error code: ERR_INVALID_ARG_VALUE.", args.Path)
 	}
 	var o outcome
-	err = e.workspace.Exclusive(ctx, path, func() error {
+	err := e.workspace.Exclusive(ctx, path, func() (err error) {
 		o, err = e.edit(ctx, path, args)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/toolargs"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/edit"
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
@@ -41,7 +42,8 @@ func TestEditsLeaveTheRestAlone(t *testing.T) {
 		{"a break added to the only line", "a", []string{"a", "a\nb"}, "a\nb"},
 		{"a break added inside a line", "a\nb c\r\nd\n", []string{"b c", "b\nc"}, "a\nb\r\nc\r\nd\n"},
 		{"each line's own ending", "a\r\nb\nc\rd\r\n", []string{"a\nb\nc\n", "1\n2\n3\n"}, "1\r\n2\n3\rd\r\n"},
-		{"two edits in lines that end differently", "a\r\nb\nc\r\n", []string{"c", "c\nc", "b", "b\nb"}, "a\r\nb\nb\nc\r\nc\r\n"},
+		{"two edits in lines that end differently", "a\r\nb\nc\r\n", []string{"c", "c\nc", "b", "b\nb"},
+			"a\r\nb\nb\nc\r\nc\r\n"},
 		{"neighbours", "abcd", []string{"ab", "1", "cd", "2"}, "12"},
 		{"a whole line with its break", "a  \r\nb\r\nc  \r\n", []string{"b\n", ""}, "a  \r\nc  \r\n"},
 		{"blanks before the match, not those at its end", "x  \n  a  \ny\t\n", []string{"  a\ny", "1\n2"}, "x  \n1\n2\n"},
@@ -73,6 +75,38 @@ func TestEditsLeaveTheRestAlone(t *testing.T) {
 	}
 }
 
+// What edit does not know is named, once aliases have their names, and nothing is changed. The tool itself refuses it,
+// too: a call may have been held against a schema in a vendor's form.
+func TestUnknownArguments(t *testing.T) {
+	for _, c := range []struct{ name, args, unknown string }{
+		{"at the top", `{"path":"f","edits":[{"oldText":"a","newText":"b"}],"replaceAll":true}`, "replaceAll"},
+		{"in a list", `{"path":"f","edits":[{"oldText":"a","newText":"b"},{"oldText":"c","newText":"d","replace_all":true}]}`,
+			"edits.1.replace_all"},
+		{"in a list sent as text", `{"path":"f","edits":"[{\"oldText\":\"a\",\"newText\":\"b\",\"x\":1}]"}`, "edits.0.x"},
+		{"beside an alias", `{"file_path":"f","old_string":"a","new_string":"b","expected_replacements":1}`,
+			"expected_replacements"},
+		{"an alias of what is there", `{"file_path":"f","path":"f","old_string":"a","new_string":"b"}`, "file_path"},
+		{"two aliases", `{"path":"f","old_string":"a","old_str":"c","new_string":"b"}`, "old_str"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rig := tooltest.New(t)
+			rig.Put("f", "a\nc\n")
+			tool := edit.New(rig.Workspace)
+			arguments := toolargs.Rewrite(tool.ArgumentRewrites, json.RawMessage(c.args))
+			result, isError := tool.Run(t.Context(), tools.Call{Arguments: arguments}, nil)
+			if text := result.Content.JoinText(); !isError || !strings.Contains(text, "\n  - "+c.unknown+": ") {
+				t.Errorf("the tool: error %v, %q", isError, text)
+			}
+			if text, isError := rig.Text(tool, c.args); !isError || !strings.Contains(text, "\n  - "+c.unknown+": ") {
+				t.Errorf("the schema: error %v, %q", isError, text)
+			}
+			if got := rig.Get("f"); got != "a\nc\n" {
+				t.Errorf("the file has become %q", got)
+			}
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	const more = " Please provide more context to make it unique."
 	for _, c := range []struct {
@@ -81,15 +115,25 @@ func TestRefusals(t *testing.T) {
 		want       string
 	}{
 		{"twice", "ab ab", []string{"ab", "c"}, "Found 2 occurrences of the text in f. The text must be unique." + more},
-		{"twice when folded", "“a”\n\"a\"\n", []string{`"a"`, "b"}, "Found 2 occurrences of the text in f. The text must be unique." + more},
-		{"blanks twice", "a  b  c", []string{"  ", " "}, "Found 2 occurrences of the text in f. The text must be unique." + more},
-		{"the same edit twice", "abc", []string{"b", "1", "b", "2"}, "edits[0] and edits[1] overlap in f. Merge them into one edit or target disjoint regions."},
-		{"one in another", "abcd", []string{"bc", "1", "abcd", "2"}, "edits[1] and edits[0] overlap in f. Merge them into one edit or target disjoint regions."},
-		{"two halves of one character", "ﬁ", []string{"i", "1", "f", "2"}, "edits[1] and edits[0] overlap in f. Merge them into one edit or target disjoint regions."},
-		{"blanks that are not there", "ab", []string{" ", "1"}, "Could not find the exact text in f. The old text must match exactly including all whitespace and newlines."},
+		{"twice when folded", "“a”\n\"a\"\n", []string{`"a"`, "b"},
+			"Found 2 occurrences of the text in f. The text must be unique." + more},
+		{"blanks twice", "a  b  c", []string{"  ", " "},
+			"Found 2 occurrences of the text in f. The text must be unique." + more},
+		{"the same edit twice", "abc", []string{"b", "1", "b", "2"},
+			"edits[0] and edits[1] overlap in f. Merge them into one edit or target disjoint regions."},
+		{"one in another", "abcd", []string{"bc", "1", "abcd", "2"},
+			"edits[1] and edits[0] overlap in f. Merge them into one edit or target disjoint regions."},
+		{"two halves of one character", "ﬁ", []string{"i", "1", "f", "2"},
+			"edits[1] and edits[0] overlap in f. Merge them into one edit or target disjoint regions."},
+		{"blanks that are not there", "ab", []string{" ", "1"},
+			"Could not find the exact text in f. The old text must match exactly including all whitespace and newlines."},
 		{"an empty one of several", "ab", []string{"a", "1", "", "2"}, "edits[1].oldText must not be empty in f."},
-		{"what was there already", "a–b", []string{"a-b", "a–b"}, "No changes made to f. The replacement produced identical content. This might indicate an issue with special characters or the text not existing as expected."},
-		{"what folds to the same", "“a”", []string{`"a"`, `"a"`}, "No changes made to f. The replacement produced identical content. This might indicate an issue with special characters or the text not existing as expected."},
+		{"what was there already", "a–b", []string{"a-b", "a–b"},
+			"No changes made to f. The replacement produced identical content. This might indicate an issue with special " +
+				"characters or the text not existing as expected."},
+		{"what folds to the same", "“a”", []string{`"a"`, `"a"`},
+			"No changes made to f. The replacement produced identical content. This might indicate an issue with special " +
+				"characters or the text not existing as expected."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rig := tooltest.New(t)
@@ -229,7 +273,8 @@ func TestEditsAtOnce(t *testing.T) {
 	var running sync.WaitGroup
 	for c := 'a'; c <= 'z'; c++ {
 		running.Go(func() {
-			if text, isError := rig.Text(tool, args([]string{"f", "./f", rig.Path("f")}[c%3], string(c), strings.ToUpper(string(c)))); isError {
+			if text, isError := rig.Text(tool, args([]string{"f", "./f", rig.Path("f")}[c%3], string(c),
+				strings.ToUpper(string(c)))); isError {
 				t.Error(text)
 			}
 		})

@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Where an edit applies, the file says what was asked for, once folded if it was found so; and the rest of the file is as
-// it was.
+// Where an edit applies, the file says what was asked for, once folded if it was found so; and the rest of the file is
+// as it was.
 func FuzzApply(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"one\r\ntwo\nthree\r", "two\nthree", "2"}, {"keep   \none  \ntwo\t\nlast ", "one\ntwo", "1\n2"},
 		{"say “hi”\nit’s", "\"hi\"", "x"}, {"ﬁre cafe\u0301 ①", "ire caf", "y"}, {"\xff\xe2\x82a\u00a0b ", "\uFFFDa b", "\n"},
-		{"\uFEFFa\u0300\u0301  \r\n", "\u00e0\u0301\n", ""}, {"각\u11a8 \n x", "각", "z"}, {"a   b", "   ", " "}, {"ﬁre 0", "ire ", "0"},
+		{"\uFEFFa\u0300\u0301  \r\n", "\u00e0\u0301\n", ""}, {"각\u11a8 \n x", "각", "z"}, {"a   b", "   ", " "},
+		{"ﬁre 0", "ire ", "0"},
 	} {
 		f.Add([]byte(seed[0]), seed[1], seed[2])
 	}
@@ -45,14 +46,15 @@ func FuzzApply(f *testing.F) {
 		if !bytes.HasPrefix(result, raw[:at.from]) || !bytes.HasSuffix(result, raw[at.to:]) {
 			t.Errorf("%q became %q", content, o.content)
 		}
-		if middle := lines(result[at.from : len(result)-len(raw)+at.to]).text; middle != at.before+toLF(newText)+at.after && utf8.Valid(raw) {
+		if middle := lines(result[at.from : len(result)-len(raw)+at.to]).text; middle != at.before+toLF(newText)+at.after &&
+			utf8.Valid(raw) {
 			t.Errorf("%q was put in for %q", middle, newText)
 		}
 	})
 }
 
-// foldPiece folds a piece of a file that shall say what was asked for. Blanks at the end of a line fold away; what was asked for
-// ends in some only if the line goes on behind the piece.
+// foldPiece folds a piece of a file that shall say what was asked for. Blanks at the end of a line fold away; what was
+// asked for ends in some only if the line goes on behind the piece.
 func foldPiece(piece, asked string) string {
 	const rest = "|"
 	if !strings.HasSuffix(asked, " ") && !strings.HasSuffix(asked, "\t") {

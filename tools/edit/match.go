@@ -89,25 +89,31 @@ func emptyOldText(path string, i, of int) error {
 
 func notFound(path string, i, of int) error {
 	if of == 1 {
-		return tools.Failf("Could not find the exact text in %s. The old text must match exactly including all whitespace and newlines.", path)
+		return tools.Failf("Could not find the exact text in %s. The old text must match exactly including all "+
+			"whitespace and newlines.", path)
 	}
-	return tools.Failf("Could not find edits[%d] in %s. The oldText must match exactly including all whitespace and newlines.", i, path)
+	return tools.Failf("Could not find edits[%d] in %s. The oldText must match exactly including all whitespace and "+
+		"newlines.", i, path)
 }
 
 func duplicate(path string, i, of, n int) error {
 	if of == 1 {
-		return tools.Failf("Found %d occurrences of the text in %s. The text must be unique. Please provide more context to make it unique.", n, path)
+		return tools.Failf("Found %d occurrences of the text in %s. The text must be unique. Please provide more "+
+			"context to make it unique.", n, path)
 	}
-	return tools.Failf("Found %d occurrences of edits[%d] in %s. Each oldText must be unique. Please provide more context to make it unique.", n, i, path)
+	return tools.Failf("Found %d occurrences of edits[%d] in %s. Each oldText must be unique. Please provide more "+
+		"context to make it unique.", n, i, path)
 }
 
 func overlap(path string, i, j int) error {
-	return tools.Failf("edits[%d] and edits[%d] overlap in %s. Merge them into one edit or target disjoint regions.", i, j, path)
+	return tools.Failf("edits[%d] and edits[%d] overlap in %s. Merge them into one edit or target disjoint regions.", i, j,
+		path)
 }
 
 func noChange(path string, of int) error {
 	if of == 1 {
-		return tools.Failf("No changes made to %s. The replacement produced identical content. This might indicate an issue with special characters or the text not existing as expected.", path)
+		return tools.Failf("No changes made to %s. The replacement produced identical content. This might indicate an "+
+			"issue with special characters or the text not existing as expected.", path)
 	}
 	return tools.Failf("No changes made to %s. The replacements produced identical content.", path)
 }

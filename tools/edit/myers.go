@@ -26,7 +26,8 @@ func difference(old, new []string) []change {
 	return collect(steps, start)
 }
 
-// A frontier is, for a number d of lines taken away and added, how far into old each diagonal k = x-y from -d to d gets.
+// A frontier is, for a number d of lines taken away and added, how far into old each diagonal k = x-y from -d to d
+// gets.
 type frontier []int
 
 func (f frontier) at(k int) int { return f[len(f)/2+k] }

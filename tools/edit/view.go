@@ -47,8 +47,8 @@ func (v view) span(i, j int) (s span) {
 // after is the place in the source of a place in the view that the part is the last one before.
 func (p part) after(i int) int { return p.from + p.length + i - p.end() }
 
-// last returns the last part that begins at or before i. What was left out just before i counts as before it: so a match
-// that ends at the end of a line has the blanks there, and one that begins there has not.
+// last returns the last part that begins at or before i. What was left out just before i counts as before it: so a
+// match that ends at the end of a line has the blanks there, and one that begins there has not.
 func (v view) last(i int) part {
 	n := sort.Search(len(v.parts), func(n int) bool { return v.parts[n].at > i })
 	if n == 0 {
@@ -57,7 +57,8 @@ func (v view) last(i int) part {
 	return v.parts[n-1]
 }
 
-// lines views bytes as text in which every line ends in LF alone, as models write it. What is not UTF-8 is U+FFFD there.
+// lines views bytes as text in which every line ends in LF alone, as models write it. What is not UTF-8 is U+FFFD
+// there.
 func lines(raw []byte) view {
 	if utf8.Valid(raw) && bytes.IndexByte(raw, '\r') < 0 {
 		return view{text: string(raw)}

@@ -29,7 +29,7 @@ func Tools(send Send) ([]tools.Tool, error) {
 		Name: schemas.ToolSessionBranch, Label: "Branch session", Effect: schemas.EffectIdempotent,
 		Description: "Copy this session, as far as the latest complete message, into a new session that goes its own way. " +
 			"This session goes on unchanged. Returns the new session's id.",
-	}, func(ctx context.Context, call tools.Call, p branchParams, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	}, func(ctx context.Context, call tools.Call, p branchParams) (schemas.ToolResult, error) {
 		return branchSession(ctx, send, call, p)
 	})
 	if err != nil {
@@ -38,7 +38,7 @@ func Tools(send Send) ([]tools.Tool, error) {
 	interrupt, err := tools.Typed(schemas.ToolDefinition{
 		Name: schemas.ToolAgentInterrupt, Label: "Interrupt", Effect: schemas.EffectIdempotent,
 		Description: "End the current run at once, without another model call. What is queued starts afterwards.",
-	}, func(ctx context.Context, call tools.Call, _ struct{}, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	}, func(ctx context.Context, call tools.Call, _ struct{}) (schemas.ToolResult, error) {
 		err := send(ctx, call.Session, "interrupt/"+string(call.Key), &schemas.Abort{Reason: reasonOfAgent})
 		return schemas.TextResult(textInterrupt), err
 	})
@@ -46,7 +46,7 @@ func Tools(send Send) ([]tools.Tool, error) {
 }
 
 type branchParams struct {
-	Session string `json:"session,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-]*$,maxLength=64,description=Id of the new session; made up if left out"`
+	Session string `json:"session,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-]*$,maxLength=64,description=Id of the copy"`
 }
 
 // branchSession asks for the copy. It is made a moment later; a command to the new session that is sent after this one

@@ -55,23 +55,27 @@ func TestBranchCopiesUpToTheCall(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || isError || text != "Branched into session s1-c17" {
 		t.Errorf("%q, error %t, sent (-want +got):\n%s", text, isError, d)
 	}
-	if _, _, got = run(t, schemas.ToolSessionBranch, callOf(`{"session":"fork"}`), nil); len(got) != 1 || got[0].Session != "fork" {
+	if _, _, got = run(t, schemas.ToolSessionBranch, callOf(`{"session":"fork"}`), nil); len(got) != 1 ||
+		got[0].Session != "fork" {
 		t.Errorf("a name of its own: %+v", got)
 	}
 	long := callOf(`{}`)
 	long.Session = strings.Repeat("x", 64)
-	if _, _, got = run(t, schemas.ToolSessionBranch, long, nil); len(got) != 1 || len(got[0].Session) != 64 || !strings.HasSuffix(got[0].Session, "x-c17") {
+	if _, _, got = run(t, schemas.ToolSessionBranch, long, nil); len(got) != 1 || len(got[0].Session) != 64 ||
+		!strings.HasSuffix(got[0].Session, "x-c17") {
 		t.Errorf("a long name: %+v", got)
 	}
 }
 
 func TestWhatCannotBeSentIsAnError(t *testing.T) {
 	for _, name := range schemas.ExtensionTools() {
-		if text, isError, _ := run(t, name, callOf(`{}`), errors.New("the inbox is full")); !isError || text != "the inbox is full" {
+		if text, isError, _ := run(t, name, callOf(`{}`), errors.New("the inbox is full")); !isError ||
+			text != "the inbox is full" {
 			t.Errorf("%s: %q, error %t", name, text, isError)
 		}
 	}
-	if text, isError, got := run(t, schemas.ToolSessionBranch, callOf(`{"session":"a.b"}`), nil); !isError || len(got) != 0 {
+	if text, isError, got := run(t, schemas.ToolSessionBranch, callOf(`{"session":"a.b"}`), nil); !isError ||
+		len(got) != 0 {
 		t.Errorf("an illegal name: %q, error %t, sent %+v", text, isError, got)
 	}
 }

@@ -26,7 +26,8 @@ const DefaultLimit = 1000
 const parameters = `{
   "type": "object",
   "properties": {
-    "pattern": {"type": "string", "description": "Glob pattern to match files, e.g. '*.ts', '**/*.json', or 'src/**/*.spec.ts'"},
+    "pattern": {"type": "string", "description": "Glob pattern to match files, ` +
+	`e.g. '*.ts', '**/*.json', or 'src/**/*.spec.ts'"},
     "path": {"type": "string", "description": "Directory to search in (default: current directory)"},
     "limit": {"type": "number", "description": "Maximum number of results (default: 1000)"}
   },
@@ -102,7 +103,8 @@ func matcher(pattern, dir string) (func(path, name string) bool, error) {
 }
 
 // search returns at most limit paths, those of directories with a slash at their end.
-func search(ctx context.Context, files fs.FS, start string, matches func(path, name string) bool, limit int64) (found []string, err error) {
+func search(ctx context.Context, files fs.FS, start string, matches func(path, name string) bool,
+	limit int64) (found []string, err error) {
 	err = walk.Run(ctx, walk.Options{FS: files, Start: start, Visit: func(path string, e fs.DirEntry) error {
 		if !matches(path, e.Name()) {
 			return nil
@@ -126,7 +128,8 @@ func result(found []string, limit int64) (schemas.ToolResult, error) {
 	var notices []string
 	var d details
 	if int64(len(found)) >= limit {
-		notices = append(notices, fmt.Sprintf("%d results limit reached. Use limit=%d for more, or refine pattern", limit, 2*limit))
+		notices = append(notices, fmt.Sprintf("%d results limit reached. Use limit=%d for more, or refine pattern", limit,
+			2*limit))
 		d.ResultLimitReached = limit
 	}
 	cut := truncate.Text(strings.Join(found, "\n"), truncate.NoLineLimit, truncate.MaxBytes)

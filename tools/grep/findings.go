@@ -135,7 +135,8 @@ func (f *findings) result() (schemas.ToolResult, error) {
 	var notices []string
 	var d details
 	if f.full() {
-		notices = append(notices, fmt.Sprintf("%d matches limit reached. Use limit=%d for more, or refine pattern", f.limit, 2*f.limit))
+		notices = append(notices, fmt.Sprintf("%d matches limit reached. Use limit=%d for more, or refine pattern", f.limit,
+			2*f.limit))
 		d.MatchLimitReached = f.limit
 	}
 	cut := f.out.Result()

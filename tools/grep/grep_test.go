@@ -22,33 +22,56 @@ func TestSearch(t *testing.T) {
 		args  string
 		want  string
 	}{
-		{"in order of names and lines", map[string]string{"b": "x2\n", "a/c": "x0\nno\nx1", "c": "x3"}, ``, "a/c:1: x0\na/c:3: x1\nb:1: x2\nc:1: x3"},
+		{"in order of names and lines", map[string]string{"b": "x2\n", "a/c": "x0\nno\nx1", "c": "x3"}, ``,
+			"a/c:1: x0\na/c:3: x1\nb:1: x2\nc:1: x3"},
 		{"no final newline, empty lines", map[string]string{"a": "\n\nx\n\n"}, ``, "a:3: x"},
-		{"the empty text after the last line is none", map[string]string{"a": "a\nb\n"}, `,"pattern":"^$"`, "No matches found"},
+		{"the empty text after the last line is none", map[string]string{"a": "a\nb\n"}, `,"pattern":"^$"`,
+			"No matches found"},
 		{"an empty file has no lines", map[string]string{"a": ""}, `,"pattern":""`, "No matches found"},
-		{"context that overlaps is repeated", map[string]string{"a": "1\nx2\nx3\n4\n5"}, `,"context":1`, "a-1- 1\na:2: x2\na-3- x3\na-2- x2\na:3: x3\na-4- 4"},
-		{"context at the ends", map[string]string{"a": "x\n2\n3\n", "b": "1\nx"}, `,"context":2`, "a:1: x\na-2- 2\na-3- 3\nb-1- 1\nb:2: x"},
-		{"context far apart", map[string]string{"a": "1\nx\n3\n4\n5\n6\n7\nx\n9\n"}, `,"context":1`, "a-1- 1\na:2: x\na-3- 3\na-7- 7\na:8: x\na-9- 9"},
-		{"context after the limit", map[string]string{"a": "x\nx\n3\n"}, `,"context":1,"limit":1`, "a:1: x\na-2- x\n\n[1 matches limit reached. Use limit=2 for more, or refine pattern]"},
+		{"context that overlaps is repeated", map[string]string{"a": "1\nx2\nx3\n4\n5"}, `,"context":1`,
+			"a-1- 1\na:2: x2\na-3- x3\na-2- x2\na:3: x3\na-4- 4"},
+		{"context at the ends", map[string]string{"a": "x\n2\n3\n", "b": "1\nx"}, `,"context":2`,
+			"a:1: x\na-2- 2\na-3- 3\nb-1- 1\nb:2: x"},
+		{"context far apart", map[string]string{"a": "1\nx\n3\n4\n5\n6\n7\nx\n9\n"}, `,"context":1`,
+			"a-1- 1\na:2: x\na-3- 3\na-7- 7\na:8: x\na-9- 9"},
+		{"context after the limit", map[string]string{"a": "x\nx\n3\n"}, `,"context":1,"limit":1`,
+			"a:1: x\na-2- x\n\n[1 matches limit reached. Use limit=2 for more, or refine pattern]"},
 		{"context of a fraction or below nothing", map[string]string{"a": "1\nx\n3\n"}, `,"context":-3`, "a:2: x"},
-		{"a limit over several files", map[string]string{"a": "x\n", "b": "x\nx\n", "c": "x\n"}, `,"limit":2`, "a:1: x\nb:1: x\n\n[2 matches limit reached. Use limit=4 for more, or refine pattern]"},
+		{"a limit over several files", map[string]string{"a": "x\n", "b": "x\nx\n", "c": "x\n"}, `,"limit":2`,
+			"a:1: x\nb:1: x\n\n[2 matches limit reached. Use limit=4 for more, or refine pattern]"},
 		{"binary", map[string]string{"a": "x\n\x00", "b": "x\n"}, ``, "b:1: x"},
-		{"binary, after a while", map[string]string{"a": "x\n" + strings.Repeat("y\n", 40<<10) + "\x00x\nx\n", "b": "x\n"}, ``, "a:1: x\nb:1: x"},
+		{"binary, after a while", map[string]string{"a": "x\n" + strings.Repeat("y\n", 40<<10) + "\x00x\nx\n", "b": "x\n"},
+			``, "a:1: x\nb:1: x"},
 		{"not UTF-8", map[string]string{"a": "caf\xe9 x\n"}, ``, "a:1: caf\uFFFD x"},
-		{"UTF-16", map[string]string{"le": utf16File(binary.LittleEndian, "é x\nno\n"), "be": utf16File(binary.BigEndian, "no\nx😀\n")}, ``, "be:2: x😀\nle:1: é x"},
+		{"UTF-16", map[string]string{"le": utf16File(binary.LittleEndian, "é x\nno\n"),
+			"be": utf16File(binary.BigEndian, "no\nx😀\n")}, ``, "be:2: x😀\nle:1: é x"},
 		{"byte order mark", map[string]string{"a": "\uFEFFx\ny"}, `,"context":1,"pattern":"y"`, "a-1- x\na:2: y"},
-		{"exactly 500 characters", map[string]string{"a": "x" + strings.Repeat("é", 499)}, ``, "a:1: x" + strings.Repeat("é", 499)},
-		{"surrogates count twice", map[string]string{"a": "x" + strings.Repeat("😀", 250)}, ``, "a:1: x" + strings.Repeat("😀", 249) + "... [truncated]\n\n[Some lines truncated to 500 chars. Use read tool to see full lines]"},
-		{"long lines that are not shown are not told of", map[string]string{"a": strings.Repeat("y", 600) + "\n2\n3\nx"}, `,"context":1`, "a-3- 3\na:4: x"},
-		{"several notices", map[string]string{"a": strings.Repeat("x", 600) + "\nx"}, `,"limit":1`, "a:1: " + strings.Repeat("x", 500) + "... [truncated]\n\n[1 matches limit reached. Use limit=2 for more, or refine pattern. Some lines truncated to 500 chars. Use read tool to see full lines]"},
-		{"ignored files", map[string]string{".gitignore": "*.log\nd/", "a.log": "x", "d/a": "x", "b": "x", ".ignore": "c", "c": "x"}, ``, "b:1: x"},
-		{"a file that is named, though ignored", map[string]string{".gitignore": "*.log", "a.log": "x"}, `,"path":"a.log"`, "a.log:1: x"},
-		{"a file that is named, whatever the glob", map[string]string{"a.log": "x"}, `,"path":"a.log","glob":"*.ts"`, "a.log:1: x"},
-		{"a glob", map[string]string{"a.ts": "x", "b.js": "x", "d/c.ts": "x", "d/e.go": "x"}, `,"glob":"*.{ts,go}"`, "a.ts:1: x\nd/c.ts:1: x\nd/e.go:1: x"},
-		{"a glob brings ignored files back", map[string]string{".gitignore": "*.log\nd/", "a.log": "x", "d/b.log": "x", "c": "x"}, `,"glob":"*.log"`, "a.log:1: x"},
-		{"a glob of what is not wanted", map[string]string{".gitignore": "*.log", "a.log": "x", "b.ts": "x", "c": "x"}, `,"glob":"!*.ts"`, "c:1: x"},
-		{"a glob with a slash is relative to the working directory", map[string]string{"d/a/x.ts": "x", "a/x.ts": "x"}, `,"path":"d","glob":"d/a/*.ts"`, "a/x.ts:1: x"},
-		{"not to the place of the search", map[string]string{"d/a/x.ts": "x", "a/x.ts": "x"}, `,"path":"d","glob":"a/*.ts"`, "No matches found"},
+		{"exactly 500 characters", map[string]string{"a": "x" + strings.Repeat("é", 499)}, ``,
+			"a:1: x" + strings.Repeat("é", 499)},
+		{"surrogates count twice", map[string]string{"a": "x" + strings.Repeat("😀", 250)}, ``,
+			"a:1: x" + strings.Repeat("😀", 249) + "... [truncated]\n\n[Some lines truncated to 500 chars. Use read tool to " +
+				"see full lines]"},
+		{"long lines that are not shown are not told of", map[string]string{"a": strings.Repeat("y", 600) + "\n2\n3\nx"},
+			`,"context":1`, "a-3- 3\na:4: x"},
+		{"several notices", map[string]string{"a": strings.Repeat("x", 600) + "\nx"}, `,"limit":1`,
+			"a:1: " + strings.Repeat("x", 500) + "... [truncated]\n\n[1 matches limit reached. Use limit=2 for more, or " +
+				"refine pattern. Some lines truncated to 500 chars. Use read tool to see full lines]"},
+		{"ignored files", map[string]string{".gitignore": "*.log\nd/", "a.log": "x", "d/a": "x", "b": "x", ".ignore": "c",
+			"c": "x"}, ``, "b:1: x"},
+		{"a file that is named, though ignored", map[string]string{".gitignore": "*.log", "a.log": "x"}, `,"path":"a.log"`,
+			"a.log:1: x"},
+		{"a file that is named, whatever the glob", map[string]string{"a.log": "x"}, `,"path":"a.log","glob":"*.ts"`,
+			"a.log:1: x"},
+		{"a glob", map[string]string{"a.ts": "x", "b.js": "x", "d/c.ts": "x", "d/e.go": "x"}, `,"glob":"*.{ts,go}"`,
+			"a.ts:1: x\nd/c.ts:1: x\nd/e.go:1: x"},
+		{"a glob brings ignored files back", map[string]string{".gitignore": "*.log\nd/", "a.log": "x", "d/b.log": "x",
+			"c": "x"}, `,"glob":"*.log"`, "a.log:1: x"},
+		{"a glob of what is not wanted", map[string]string{".gitignore": "*.log", "a.log": "x", "b.ts": "x", "c": "x"},
+			`,"glob":"!*.ts"`, "c:1: x"},
+		{"a glob with a slash is relative to the working directory", map[string]string{"d/a/x.ts": "x", "a/x.ts": "x"},
+			`,"path":"d","glob":"d/a/*.ts"`, "a/x.ts:1: x"},
+		{"not to the place of the search", map[string]string{"d/a/x.ts": "x", "a/x.ts": "x"}, `,"path":"d","glob":"a/*.ts"`,
+			"No matches found"},
 		{"carriage returns", map[string]string{"a": "x\r\r\n"}, ``, "a:1: x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -114,7 +137,8 @@ func TestManyMatches(t *testing.T) {
 	if isError || !strings.HasSuffix(got, " more text\n\n[50.0KB limit reached]") || len(got) > 51_300 {
 		t.Errorf("%d bytes, %q", len(got), got[len(got)-80:])
 	}
-	if want := fmt.Sprintf(`"totalLines":10000,"totalBytes":%d,`, total-1); !strings.Contains(string(result.Details), want) || strings.Contains(string(result.Details), "matchLimitReached") {
+	if want := fmt.Sprintf(`"totalLines":10000,"totalBytes":%d,`, total-1); !strings.Contains(string(result.Details),
+		want) || strings.Contains(string(result.Details), "matchLimitReached") {
 		t.Errorf("details %.300s", result.Details[len(result.Details)-300:])
 	}
 }

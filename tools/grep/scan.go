@@ -72,6 +72,9 @@ func (s scanner) lines(ctx context.Context, in *bufio.Reader) error {
 	defer s.found.end()
 	var long []byte
 	for {
+		if err := tools.Interrupted(ctx); err != nil { // also within a line, which may have no end
+			return err
+		}
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || len(long) > 0 {
 			long = append(long, line[:min(len(line), maxLine-len(long))]...)
@@ -82,9 +85,6 @@ func (s scanner) lines(ctx context.Context, in *bufio.Reader) error {
 		}
 		if err != nil && len(line) == 0 || bytes.IndexByte(line, 0) >= 0 {
 			return nil
-		}
-		if e := tools.Interrupted(ctx); e != nil {
-			return e
 		}
 		line = bytes.TrimSuffix(line, []byte{'\n'})
 		if more := s.found.line(line, s.pattern); !more || err != nil {

@@ -29,8 +29,8 @@ const parameters = `{
   }
 }`
 
-const description = "List directory contents. Returns entries sorted alphabetically, with '/' suffix for directories. " +
-	"Includes dotfiles. Output is truncated to 500 entries or 50KB (whichever is hit first)."
+const description = "List directory contents. Returns entries sorted alphabetically, with '/' suffix for " +
+	"directories. Includes dotfiles. Output is truncated to 500 entries or 50KB (whichever is hit first)."
 
 type arguments struct {
 	Path  string   `json:"path"`
@@ -81,9 +81,10 @@ func (l lister) read(dir string) ([]string, error) {
 	return names, nil
 }
 
-// describe marks directories and leaves out what is not there, such as the target of a broken link. A link that leads out of
-// the workspace is listed, but not followed.
-func (l lister) describe(ctx context.Context, dir string, names []string, limit int64) (entries []string, more bool, err error) {
+// describe marks directories and leaves out what is not there, such as the target of a broken link. A link that leads
+// out of the workspace is listed, but not followed.
+func (l lister) describe(ctx context.Context, dir string, names []string, limit int64) (entries []string, more bool,
+	err error) {
 	base := strings.TrimSuffix(dir, "/") + "/"
 	for _, name := range names {
 		if int64(len(entries)) >= limit {

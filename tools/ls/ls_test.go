@@ -30,7 +30,8 @@ func run(t *testing.T, tool tools.Tool, args string) (string, bool) {
 
 // The order is that of the root collation: punctuation, digits (not as numbers), letters; accents break ties.
 func TestOrder(t *testing.T) {
-	want := []string{"_x", "-x", ".x", "@x", "#x", "~x", "$x", "10", "9", "a b", "a-b", "ab", "cote", "coté", "côte", "É", "ez", "z"}
+	want := []string{"_x", "-x", ".x", "@x", "#x", "~x", "$x", "10", "9", "a b", "a-b", "ab", "cote", "coté", "côte", "É",
+		"ez", "z"}
 	tool, _ := setUp(t, want...)
 	if got, _ := run(t, tool, `{}`); got != strings.Join(want, "\n") {
 		t.Errorf("got %q", got)

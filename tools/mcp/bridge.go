@@ -32,8 +32,8 @@ type BridgeOptions struct {
 	Server ServerConfig
 	// Prefix begins the names of the tools; see [Prefixes].
 	Prefix string
-	// Environ is the environment, as of os.Environ, of which a process is told a few harmless variables; what is configured
-	// for it comes on top.
+	// Environ is the environment, as of os.Environ, of which a process is told a few harmless variables; what is
+	// configured for it comes on top.
 	Environ []string
 	// Version is what the server is told of us.
 	Version string

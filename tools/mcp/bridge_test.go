@@ -58,8 +58,9 @@ func start(t *testing.T, dir string, config mcp.ServerConfig, ready bool) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: dir, log: new(text)}
 	bridge, err := mcp.NewBridge(mcp.BridgeOptions{
-		Server: config, Prefix: "zoo", Environ: append(os.Environ(), "MODEL_API_KEY=hidden-key"), FirstBackoff: 10 * time.Millisecond,
-		Offer: r.offer, Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Server: config, Prefix: "zoo", Environ: append(os.Environ(), "MODEL_API_KEY=hidden-key"),
+		FirstBackoff: 10 * time.Millisecond,
+		Offer:        r.offer, Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -196,19 +197,23 @@ func both(t *testing.T, test func(t *testing.T, r *rig)) {
 
 func TestBridgeDefinesTools(t *testing.T) {
 	both(t, func(t *testing.T, r *rig) {
-		if d := cmp.Diff([]string{"zoo_die", "zoo_echo", "zoo_environ", "zoo_fail", "zoo_grow", "zoo_put", "zoo_refuse", "zoo_steps",
+		if d := cmp.Diff([]string{"zoo_die", "zoo_echo", "zoo_environ", "zoo_fail", "zoo_grow", "zoo_put", "zoo_refuse",
+			"zoo_steps",
 			"zoo_wait", "zoo_zoo"}, r.names()); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 		yes, no := true, false
 		got := r.tool("zoo_echo").ToolDefinition
-		want := schemas.ToolDefinition{Name: "zoo_echo", Label: "Echo it", Description: "does echo", Effect: schemas.EffectReadOnly,
-			Parameters:  json.RawMessage(`{"additionalProperties":true,"properties":{"text":{"type":"string"}},"type":"object"}`),
+		want := schemas.ToolDefinition{Name: "zoo_echo", Label: "Echo it", Description: "does echo",
+			Effect: schemas.EffectReadOnly,
+			Parameters: json.RawMessage(`{"additionalProperties":true,"properties":{"text":{"type":"string"}},` +
+				`"type":"object"}`),
 			Annotations: &schemas.ToolAnnotations{Title: "Echo it", ReadOnlyHint: &yes, IdempotentHint: &no}}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
-		for name, effect := range map[string]schemas.Effect{"zoo_put": schemas.EffectIdempotent, "zoo_fail": schemas.EffectUnsafe} {
+		for name, effect := range map[string]schemas.Effect{"zoo_put": schemas.EffectIdempotent,
+			"zoo_fail": schemas.EffectUnsafe} {
 			if got := r.tool(name).Effect; got != effect {
 				t.Errorf("%s is %s", name, got)
 			}
@@ -298,7 +303,8 @@ func TestBridgeRestartsAProcess(t *testing.T) {
 	r := start(t, dir, c, true)
 	for range 2 {
 		got, isError := r.call(t.Context(), "die", `{}`)
-		if !isError || !strings.HasPrefix(got.Content.JoinText(), "The outcome of this call is unknown: the connection to the MCP server zoo was lost") {
+		if !isError || !strings.HasPrefix(got.Content.JoinText(),
+			"The outcome of this call is unknown: the connection to the MCP server zoo was lost") {
 			t.Errorf("%v %q", isError, got.Content.JoinText())
 		}
 		r.eventually("the server is back", func() bool {
@@ -343,7 +349,10 @@ func TestBridgeServerThatDoesNotStart(t *testing.T) {
 	dir, c := process(t)
 	c.Env["FAIL_TO_START"] = "1"
 	r := start(t, dir, c, false)
-	r.eventually("it is tried twice", func() bool { return strings.Count(r.log.String(), "MCP server lost, trying again") >= 2 })
+	r.eventually("it is tried twice", func() bool {
+		return strings.Count(r.log.String(),
+			"MCP server lost, trying again") >= 2
+	})
 	r.stop()
 	if log := r.log.String(); !strings.Contains(log, "it said last: server says ***") || strings.Contains(log, "xyzzy") {
 		t.Errorf("log:\n%s", log)
@@ -355,7 +364,8 @@ func TestBridgeTellsAProcessNoMoreThanItMust(t *testing.T) {
 	r := start(t, dir, c, true)
 	got, _ := r.call(t.Context(), "environ", `{}`)
 	env := got.Content.JoinText()
-	if strings.Contains(env, "hidden-key") || !strings.Contains(env, "SECRET_WORD=xyzzy-plugh") || !strings.Contains(env, "PATH=") {
+	if strings.Contains(env, "hidden-key") || !strings.Contains(env, "SECRET_WORD=xyzzy-plugh") ||
+		!strings.Contains(env, "PATH=") {
 		t.Errorf("environment:\n%s", env)
 	}
 }
@@ -363,7 +373,8 @@ func TestBridgeTellsAProcessNoMoreThanItMust(t *testing.T) {
 func TestBridgeKeepsSecrets(t *testing.T) {
 	both(t, func(t *testing.T, r *rig) {
 		got, isError := r.call(t.Context(), "refuse", `{}`)
-		if text := got.Content.JoinText(); !isError || !strings.HasPrefix(text, "The MCP server zoo refused the call: not today") || strings.Contains(text, "xyzzy") {
+		if text := got.Content.JoinText(); !isError ||
+			!strings.HasPrefix(text, "The MCP server zoo refused the call: not today") || strings.Contains(text, "xyzzy") {
 			t.Errorf("%v %q", isError, text)
 		}
 		r.stop()

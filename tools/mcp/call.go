@@ -19,9 +19,9 @@ import (
 const idempotencyMeta = "loopbus.dev/idempotencyKey"
 
 // execute returns what carries out calls of the tool that the server knows by that name.
-func (b *Bridge) execute(name string) func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	return func(ctx context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-		result, err := b.call(ctx, name, call, update)
+func (b *Bridge) execute(name string) func(context.Context, tools.Call) (schemas.ToolResult, error) {
+	return func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
+		result, err := b.call(ctx, name, call)
 		if ctx.Err() != nil {
 			return schemas.ToolResult{}, tools.Interrupted(ctx)
 		}
@@ -30,10 +30,11 @@ func (b *Bridge) execute(name string) func(context.Context, tools.Call, func(sch
 }
 
 // call asks the server once. When ctx ends the SDK tells the server to stop.
-func (b *Bridge) call(ctx context.Context, name string, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func (b *Bridge) call(ctx context.Context, name string, call tools.Call) (schemas.ToolResult, error) {
 	session, broken, trouble := b.live()
 	if session == nil {
-		return schemas.ToolResult{}, tools.Failf("The MCP server %s is not there: %v. It is being started again; the call was not made",
+		return schemas.ToolResult{}, tools.Failf("The MCP server %s is not there: %v. It is being started again; the "+
+			"call was not made",
 			b.o.Server.Name, trouble)
 	}
 	params := &sdk.CallToolParams{Name: name, Arguments: arguments(call)}
@@ -42,7 +43,7 @@ func (b *Bridge) call(ctx context.Context, name string, call tools.Call, update 
 	}
 	token := strconv.FormatUint(b.calls.Add(1), 10)
 	params.SetProgressToken(token)
-	defer b.progress.expect(token, update)()
+	defer b.progress.expect(token, call.Update)()
 	result, err := session.CallTool(ctx, params)
 	refusal, refused := errors.Unwrap(err).(*jsonrpc.Error) //nolint:errorlint // deeper ones are the SDK's own
 	switch {
@@ -54,7 +55,8 @@ func (b *Bridge) call(ctx context.Context, name string, call tools.Call, update 
 		return schemas.ToolResult{}, tools.Failf("The MCP server %s refused the call: %s", b.o.Server.Name, refusal.Message)
 	}
 	signal(broken)
-	return schemas.ToolResult{}, tools.Failf("The outcome of this call is unknown: the connection to the MCP server %s was lost (%v)",
+	return schemas.ToolResult{}, tools.Failf("The outcome of this call is unknown: the connection to the MCP server "+
+		"%s was lost (%v)",
 		b.o.Server.Name, err)
 }
 

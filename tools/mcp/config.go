@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A ServerConfig says how to reach an MCP server: Command with Args and Env is a process that speaks over its standard input
-// and output; URL with Headers is streamable HTTP.
+// A ServerConfig says how to reach an MCP server: Command with Args and Env is a process that speaks over its standard
+// input and output; URL with Headers is streamable HTTP.
 type ServerConfig struct {
 	Name    string
 	Command string
@@ -40,9 +40,9 @@ type fileServer struct {
 	Disabled bool              `json:"disabled"`
 }
 
-// ParseConfig reads {"mcpServers": {"name": {"command", "args", "env"} or {"url", "headers"}}}, sorted by name. Servers that
-// are disabled are left out. In every text ${NAME} stands for a variable of the environment, and ${NAME:-text} for a text if
-// there is none. The error holds all mistakes and no value.
+// ParseConfig reads {"mcpServers": {"name": {"command", "args", "env"} or {"url", "headers"}}}, sorted by name. Servers
+// that are disabled are left out. In every text ${NAME} stands for a variable of the environment, and ${NAME:-text} for
+// a text if there is none. The error holds all mistakes and no value.
 func ParseConfig(data []byte, getenv func(string) string) ([]ServerConfig, error) {
 	var file fileConfig
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -84,8 +84,8 @@ func withoutValues(err error) error {
 	return errors.New("it cannot be read as JSON")
 }
 
-// ParseServer reads name=COMMAND with arguments, in which quotes and backslashes are those of a shell, or name=URL. Variables
-// are replaced as by [ParseConfig].
+// ParseServer reads name=COMMAND with arguments, in which quotes and backslashes are those of a shell, or name=URL.
+// Variables are replaced as by [ParseConfig].
 func ParseServer(text string, getenv func(string) string) (ServerConfig, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || strings.TrimSpace(rest) == "" {

@@ -33,8 +33,10 @@ func TestParseConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []mcp.ServerConfig{
-		{Name: "files", Command: "npx", Args: []string{"-y", "files", "/data/x", "none"}, Env: map[string]string{"KEY": "t0ken-value"}, Headers: map[string]string{}},
-		{Name: "web", URL: "https://example.org/mcp", Env: map[string]string{}, Headers: map[string]string{"Authorization": "Bearer t0ken-value"}},
+		{Name: "files", Command: "npx", Args: []string{"-y", "files", "/data/x", "none"},
+			Env: map[string]string{"KEY": "t0ken-value"}, Headers: map[string]string{}},
+		{Name: "web", URL: "https://example.org/mcp", Env: map[string]string{},
+			Headers: map[string]string{"Authorization": "Bearer t0ken-value"}},
 	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(mcp.ServerConfig{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -43,15 +45,18 @@ func TestParseConfig(t *testing.T) {
 
 func TestConfigMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ config, want string }{
-		"no JSON":         {`{"mcpServers":{"a":{"env":{"KEY":"secret`, "it is not JSON"},
-		"wrong type":      {`{"mcpServers":{"a":{"command":["secret"]}}}`, "mcpServers.command is no string"},
-		"no servers":      {`{}`, `no server in "mcpServers"`},
-		"neither":         {`{"mcpServers":{"a":{}}}`, `server "a": either a command or a URL is needed`},
-		"both":            {`{"mcpServers":{"a":{"command":"x","url":"http://x"}}}`, `server "a": either a command or a URL is needed`},
-		"variable":        {`{"mcpServers":{"a":{"command":"x","env":{"A":"${NO_B}","C":"${NO_A}"}}}}`, `server "a": the environment has no NO_A, NO_B`},
-		"old transport":   {`{"mcpServers":{"a":{"type":"sse","url":"http://x"}}}`, "the transport sse is not supported"},
-		"no URL":          {`{"mcpServers":{"a":{"url":"ftp://secret"}}}`, `server "a": url: it is not an http or https URL`},
-		"credentials":     {`{"mcpServers":{"a":{"url":"https://me:secret@x"}}}`, `server "a": url: give the credentials in a header`},
+		"no JSON":    {`{"mcpServers":{"a":{"env":{"KEY":"secret`, "it is not JSON"},
+		"wrong type": {`{"mcpServers":{"a":{"command":["secret"]}}}`, "mcpServers.command is no string"},
+		"no servers": {`{}`, `no server in "mcpServers"`},
+		"neither":    {`{"mcpServers":{"a":{}}}`, `server "a": either a command or a URL is needed`},
+		"both": {`{"mcpServers":{"a":{"command":"x","url":"http://x"}}}`,
+			`server "a": either a command or a URL is needed`},
+		"variable": {`{"mcpServers":{"a":{"command":"x","env":{"A":"${NO_B}","C":"${NO_A}"}}}}`,
+			`server "a": the environment has no NO_A, NO_B`},
+		"old transport": {`{"mcpServers":{"a":{"type":"sse","url":"http://x"}}}`, "the transport sse is not supported"},
+		"no URL":        {`{"mcpServers":{"a":{"url":"ftp://secret"}}}`, `server "a": url: it is not an http or https URL`},
+		"credentials": {`{"mcpServers":{"a":{"url":"https://me:secret@x"}}}`,
+			`server "a": url: give the credentials in a header`},
 		"all at once, 1":  {`{"mcpServers":{"a":{},"b":{"url":"x"}}}`, `server "a": `},
 		"all at once, 2":  {`{"mcpServers":{"a":{},"b":{"url":"x"}}}`, `server "b": `},
 		"name of nothing": {`{"mcpServers":{" ":{"command":"x"}}}`, "it has no name"},
@@ -65,9 +70,10 @@ func TestConfigMistakes(t *testing.T) {
 
 func TestParseServer(t *testing.T) {
 	for text, want := range map[string]mcp.ServerConfig{
-		`fs=npx -y "my files" 'a "b"' c\ d ${DIR}`: {Name: "fs", Command: "npx", Args: []string{"-y", "my files", `a "b"`, "c d", "/data"}},
-		`w=https://example.org/mcp?a=b`:            {Name: "w", URL: "https://example.org/mcp?a=b"},
-		` x = run a=b `:                            {Name: "x", Command: "run", Args: []string{"a=b"}},
+		`fs=npx -y "my files" 'a "b"' c\ d ${DIR}`: {Name: "fs", Command: "npx",
+			Args: []string{"-y", "my files", `a "b"`, "c d", "/data"}},
+		`w=https://example.org/mcp?a=b`: {Name: "w", URL: "https://example.org/mcp?a=b"},
+		` x = run a=b `:                 {Name: "x", Command: "run", Args: []string{"a=b"}},
 	} {
 		got, err := mcp.ParseServer(text, env)
 		if err != nil {
@@ -86,14 +92,17 @@ func TestParseServer(t *testing.T) {
 }
 
 func TestNewBridgeChecksTheCommand(t *testing.T) {
-	if _, err := mcp.NewBridge(mcp.BridgeOptions{Server: mcp.ServerConfig{Name: "a", Command: "/no/such/program"}}); err == nil || !strings.Contains(err.Error(), `MCP server "a"`) {
+	if _, err := mcp.NewBridge(mcp.BridgeOptions{Server: mcp.ServerConfig{Name: "a",
+		Command: "/no/such/program"}}); err == nil || !strings.Contains(err.Error(), `MCP server "a"`) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestPrefixes(t *testing.T) {
-	names := []string{"git", "git_hub", "git-hub", "git.hub", "7zip", "", "日本", strings.Repeat("x", 40), strings.Repeat("x", 41)}
-	want := []string{"git", "git-hub", "git-hub-2", "git-hub-3", "mcp-7zip", "mcp-", "mcp---", strings.Repeat("x", 24), strings.Repeat("x", 22) + "-2"}
+	names := []string{"git", "git_hub", "git-hub", "git.hub", "7zip", "", "日本", strings.Repeat("x", 40),
+		strings.Repeat("x", 41)}
+	want := []string{"git", "git-hub", "git-hub-2", "git-hub-3", "mcp-7zip", "mcp-", "mcp---", strings.Repeat("x", 24),
+		strings.Repeat("x", 22) + "-2"}
 	if d := cmp.Diff(want, mcp.Prefixes(names)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -16,11 +16,13 @@ import (
 // imageTypes are those that models can be shown.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// resultOf makes a result of ours of what a server answered. Structured content becomes the details, and the text as well
-// where there is no other. What models cannot be shown is named in text. A result that is an error is an error with its text.
+// resultOf makes a result of ours of what a server answered. Structured content becomes the details, and the text as
+// well where there is no other. What models cannot be shown is named in text. A result that is an error is an error
+// with its text.
 func resultOf(r *sdk.CallToolResult) (schemas.ToolResult, error) {
 	if r.NeedsInput() {
-		return schemas.ToolResult{}, errors.New("the MCP server asks for more input than the arguments of the call, which cannot be given here")
+		return schemas.ToolResult{}, errors.New("the MCP server asks for more input than the arguments of the call, " +
+			"which cannot be given here")
 	}
 	result := schemas.ToolResult{Content: contents(r.Content)}
 	if r.StructuredContent != nil {

@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	maxDescription = 16 << 10  // bytes
-	maxLabel       = 256       // characters
-	maxSchema      = 128 << 10 // bytes
+	maxDescription = 16 << 10 // bytes
+	maxLabel       = 256      // characters
 )
 
 // define makes a definition of a server's tool, or says why models cannot be told of it.
@@ -43,10 +42,7 @@ func define(name string, t *sdk.Tool) (schemas.ToolDefinition, error) {
 	if !bytes.HasPrefix(parameters, []byte("{")) {
 		return def, errors.New("its input schema is no object")
 	}
-	if len(parameters) > maxSchema {
-		return def, fmt.Errorf("its input schema has %d bytes, more than %d", len(parameters), maxSchema)
-	}
-	if _, err := toolargs.Compile(parameters); err != nil {
+	if err := toolargs.Check(parameters); err != nil {
 		return def, fmt.Errorf("its input schema: %w", err)
 	}
 	def.Parameters = parameters

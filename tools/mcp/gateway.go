@@ -20,9 +20,9 @@ import (
 // defaultMaxCalls is how many calls of all clients may be under way.
 const defaultMaxCalls = 256
 
-// A CallFunc executes a call of a tool for an MCP client. Session is the same for all calls of a client's session, and legal.
-// The arguments satisfy the tool's parameters. It stops when ctx ends, may call update with partial results, not concurrently
-// and not after it has returned, and may be called concurrently. An error says why there is no result.
+// A CallFunc executes a call of a tool for an MCP client. Session is the same for all calls of a client's session, and
+// legal. The arguments satisfy the tool's parameters. It stops when ctx ends, may call update with partial results, not
+// concurrently and not after it has returned, and may be called concurrently. An error says why there is no result.
 type CallFunc func(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 	update func(schemas.ToolResult)) (result schemas.ToolResult, isError bool, err error)
 
@@ -131,8 +131,9 @@ func (g *Gateway) offer(def schemas.ToolDefinition) (err error) {
 }
 
 // call answers one call. What is wrong with it is a result that is an error, so that models see it.
-func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *toolargs.Schema, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	args, err := schema.Validate(def.Name, toolargs.Rewrite(def.ArgumentRewrites, object(req.Params.Arguments)))
+func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *toolargs.Schema,
+	req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	args, err := schema.Validate(ctx, def.Name, toolargs.Rewrite(def.ArgumentRewrites, object(req.Params.Arguments)))
 	if err != nil {
 		return failed(err.Error()), nil
 	}
@@ -140,7 +141,8 @@ func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()
 	default:
-		return failed(fmt.Sprintf("There are %d calls under way, which is as many as may be. Try again later.", cap(g.slots))), nil
+		return failed(fmt.Sprintf("There are %d calls under way, which is as many as may be. Try again later.",
+			cap(g.slots))), nil
 	}
 	ctx, end := g.posts.follow(ctx, req.Extra)
 	defer end()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// detailsMeta is the member of a result's _meta that has the details of ours. They are not structured content: clients show
-	// models that instead of the content, and details are not meant for models.
+	// detailsMeta is the member of a result's _meta that has the details of ours. They are not structured content: clients
+	// show models that instead of the content, and details are not meant for models.
 	detailsMeta = "loopbus.dev/details"
 
 	maxProgress = 1 << 10 // bytes of a partial result that a notification quotes
@@ -33,11 +33,13 @@ func sdkTool(def schemas.ToolDefinition) (*sdk.Tool, error) {
 		schema["type"] = "object" // arguments are one, whatever the schema says
 	}
 	effect := def.EffectClass()
-	tool := &sdk.Tool{Name: def.Name, Title: def.Label, Description: def.Description, InputSchema: schema, Annotations: &sdk.ToolAnnotations{
-		ReadOnlyHint: effect == schemas.EffectReadOnly, IdempotentHint: effect.Repeatable(),
-	}}
+	tool := &sdk.Tool{Name: def.Name, Title: def.Label, Description: def.Description, InputSchema: schema,
+		Annotations: &sdk.ToolAnnotations{
+			ReadOnlyHint: effect == schemas.EffectReadOnly, IdempotentHint: effect.Repeatable(),
+		}}
 	if a := def.Annotations; a != nil {
-		tool.Annotations.Title, tool.Annotations.DestructiveHint, tool.Annotations.OpenWorldHint = a.Title, a.DestructiveHint, a.OpenWorldHint
+		tool.Annotations.Title, tool.Annotations.DestructiveHint, tool.Annotations.OpenWorldHint = a.Title, a.DestructiveHint,
+			a.OpenWorldHint
 	}
 	return tool, nil
 }
@@ -52,7 +54,8 @@ func sdkResult(r schemas.ToolResult, isError bool) *sdk.CallToolResult {
 		case schemas.Image:
 			out.Content = append(out.Content, sdkImage(c))
 		default:
-			out.Content = append(out.Content, &sdk.TextContent{Text: fmt.Sprintf("[Content of the type %s: it cannot be shown.]", c.ContentType())})
+			out.Content = append(out.Content, &sdk.TextContent{Text: fmt.Sprintf("[Content of the type %s: it cannot be shown.]",
+				c.ContentType())})
 		}
 	}
 	if len(r.Details) > 0 && string(r.Details) != "{}" {
@@ -77,7 +80,8 @@ func progressTeller(ctx context.Context, req *sdk.CallToolRequest) func(schemas.
 	}
 	last := 0.0
 	return func(r schemas.ToolResult) {
-		p := &sdk.ProgressNotificationParams{ProgressToken: token, Progress: last + 1, Message: lastBytes(r.Content.JoinText(), maxProgress)}
+		p := &sdk.ProgressNotificationParams{ProgressToken: token, Progress: last + 1,
+			Message: lastBytes(r.Content.JoinText(), maxProgress)}
 		if d, err := progressOf(r); err == nil && d.Progress > last {
 			p.Progress, p.Total, p.Message = d.Progress, d.Total, d.Message
 		}

@@ -12,8 +12,9 @@ import (
 // postHeader numbers the HTTP requests under way; what a client sends under this name is overwritten.
 const postHeader = "Loopbus-Post"
 
-// posts connects calls with the HTTP requests they came by. The SDK lets a call outlive its request, for clients that come back
-// for its stream; there is nothing to come back to here, so with the request's connection goes the call. The zero value is ready.
+// posts connects calls with the HTTP requests they came by. The SDK lets a call outlive its request, for clients that
+// come back for its stream; there is nothing to come back to here, so with the request's connection goes the call. The
+// zero value is ready.
 type posts struct {
 	mu   sync.Mutex
 	n    uint64

@@ -17,8 +17,8 @@ import (
 // idleSession is how long a client's session over HTTP lives without a request.
 const idleSession = time.Hour
 
-// ServeIO serves one client over in and out, a line for each message, until the client closes in or ctx ends. Both are closed.
-// Nothing else may be written to out meanwhile.
+// ServeIO serves one client over in and out, a line for each message, until the client closes in or ctx ends. Both are
+// closed. Nothing else may be written to out meanwhile.
 func (g *Gateway) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	err := g.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out})
 	for _, gone := range []error{io.EOF, io.ErrClosedPipe, fs.ErrClosed, sdk.ErrConnectionClosed, ctx.Err()} {
@@ -29,8 +29,8 @@ func (g *Gateway) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// Handler serves clients over streamable HTTP. Unless token is empty, only those that send it (Authorization: Bearer). Web pages
-// of other origins are refused, and so are requests to a loopback address under any other host name.
+// Handler serves clients over streamable HTTP. Unless token is empty, only those that send it (Authorization: Bearer).
+// Web pages of other origins are refused, and so are requests to a loopback address under any other host name.
 func (g *Gateway) Handler(token string) http.Handler {
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return g.server },
 		&sdk.StreamableHTTPOptions{SessionTimeout: idleSession, PropagateRequestCancellation: true})

@@ -55,13 +55,16 @@ func names(t *testing.T, session *sdk.ClientSession) (list []string) {
 
 // A tool that MCP clients cannot be told of does not take the others along.
 func TestGatewayLeavesOutWhatItCannotOffer(t *testing.T) {
-	g, session, changed := gateway(t, mcp.GatewayOptions{Call: func(context.Context, string, schemas.ToolDefinition, json.RawMessage, func(schemas.ToolResult)) (schemas.ToolResult, bool, error) {
+	g, session, changed := gateway(t, mcp.GatewayOptions{Call: func(context.Context, string, schemas.ToolDefinition,
+		json.RawMessage, func(schemas.ToolResult)) (schemas.ToolResult, bool, error) {
 		return schemas.ToolResult{}, false, errors.New("no worker today")
 	}})
 	defs := []schemas.ToolDefinition{
-		{Name: "plain"}, {Name: "anything", Parameters: json.RawMessage(`true`)}, {Name: "untyped", Parameters: json.RawMessage(`{"properties":{}}`)},
+		{Name: "plain"}, {Name: "anything", Parameters: json.RawMessage(`true`)},
+		{Name: "untyped", Parameters: json.RawMessage(`{"properties":{}}`)},
 		{Name: "list", Parameters: json.RawMessage(`{"type":"array"}`)},
-		{Name: "header", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}`)},
+		{Name: "header", Parameters: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object",` +
+			`"x-mcp-header":"A"}}}`)},
 		{Name: "broken", Parameters: json.RawMessage(`{"type":7}`)},
 	}
 	g.SetTools(defs)
@@ -83,11 +86,13 @@ func TestGatewayLeavesOutWhatItCannotOffer(t *testing.T) {
 
 func TestGatewayRefusesTooManyCalls(t *testing.T) {
 	begun, release := make(chan struct{}, 2), make(chan struct{})
-	g, session, changed := gateway(t, mcp.GatewayOptions{MaxCalls: 1, Call: func(context.Context, string, schemas.ToolDefinition, json.RawMessage, func(schemas.ToolResult)) (schemas.ToolResult, bool, error) {
-		begun <- struct{}{}
-		<-release
-		return schemas.TextResult("done"), false, nil
-	}})
+	g, session, changed := gateway(t, mcp.GatewayOptions{MaxCalls: 1,
+		Call: func(context.Context, string, schemas.ToolDefinition, json.RawMessage,
+			func(schemas.ToolResult)) (schemas.ToolResult, bool, error) {
+			begun <- struct{}{}
+			<-release
+			return schemas.TextResult("done"), false, nil
+		}})
 	g.SetTools([]schemas.ToolDefinition{{Name: "slow"}})
 	<-changed
 	first := make(chan error, 1)

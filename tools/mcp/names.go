@@ -15,10 +15,10 @@ const (
 	hashed    = 8  // hexadecimal digits in the name of a tool whose own is too long
 )
 
-// Prefixes gives each server the beginning of its tools' names: the server's name of letters, digits and hyphens, at most 24,
-// beginning with a letter. None has an underscore, so that no tool of one server can be called like one of another: the first
-// underscore of a name ends the prefix. Servers that would share a prefix are numbered in their order; the same servers in the
-// same order always get the same ones.
+// Prefixes gives each server the beginning of its tools' names: the server's name of letters, digits and hyphens, at
+// most 24, beginning with a letter. None has an underscore, so that no tool of one server can be called like one of
+// another: the first underscore of a name ends the prefix. Servers that would share a prefix are numbered in their
+// order; the same servers in the same order always get the same ones.
 func Prefixes(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -32,8 +32,8 @@ func Prefixes(names []string) []string {
 }
 
 // toolNames gives each tool of a server its name here, <prefix>_<name>, of A-Z a-z 0-9 _ and -, at most 64 characters.
-// Where several would share one, those that had to be changed are numbered, in the order of their own names: the same tools
-// always get the same names.
+// Where several would share one, those that had to be changed are numbered, in the order of their own names: the same
+// tools always get the same names.
 func toolNames(prefix string, tools []string) map[string]string {
 	sorted := slices.Clone(tools)
 	slices.SortFunc(sorted, func(a, b string) int {

@@ -14,7 +14,8 @@ func TestToolNames(t *testing.T) {
 	long := strings.Repeat("n", 80)
 	tools := []string{"do it", "do.it", "do_it", "do_it_2", "plain", long, long + "x", "über"}
 	want := map[string]string{
-		"do_it": "s_do_it", "do_it_2": "s_do_it_2", "plain": "s_plain", "do it": "s_do_it_3", "do.it": "s_do_it_4", "über": "s__ber",
+		"do_it": "s_do_it", "do_it_2": "s_do_it_2", "plain": "s_plain", "do it": "s_do_it_3", "do.it": "s_do_it_4",
+		"über": "s__ber",
 	}
 	for range 20 { // the order makes no difference
 		slices.Reverse(tools)

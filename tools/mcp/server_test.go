@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// serverEnv makes the test binary an MCP server over standard input and output; its value is a directory for the traces it
-// leaves.
+// serverEnv makes the test binary an MCP server over standard input and output; its value is a directory for the traces
+// it leaves.
 const serverEnv = "LOOPBUS_TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 		if os.Getenv("FAIL_TO_START") != "" {
 			os.Exit(3)
 		}
-		if err := newServer(dir).Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, sdk.ErrConnectionClosed) {
+		if err := newServer(dir).Run(context.Background(), &sdk.StdioTransport{}); err != nil &&
+			!errors.Is(err, sdk.ErrConnectionClosed) {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(0)
@@ -40,20 +41,23 @@ func trace(dir, name string) { _ = os.WriteFile(dir+"/"+name, nil, 0o600) }
 func newServer(dir string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "zoo", Version: "1"}, nil)
 	object := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"additionalProperties":true}`)
-	add := func(name string, annotations *sdk.ToolAnnotations, do func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
+	add := func(name string, annotations *sdk.ToolAnnotations,
+		do func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
 		s.AddTool(&sdk.Tool{Name: name, Description: "does " + name, InputSchema: object, Annotations: annotations}, do)
 	}
 	said := func(text string) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 	}
-	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true, Title: "Echo it"}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		result := said(string(r.Params.Arguments))
-		result.StructuredContent = map[string]any{"key": r.Params.Meta["loopbus.dev/idempotencyKey"]}
-		return result, nil
-	})
-	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{StructuredContent: map[string]any{"n": 1}}, nil
-	})
+	add("echo", &sdk.ToolAnnotations{ReadOnlyHint: true, Title: "Echo it"},
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			result := said(string(r.Params.Arguments))
+			result.StructuredContent = map[string]any{"key": r.Params.Meta["loopbus.dev/idempotencyKey"]}
+			return result, nil
+		})
+	add("put", &sdk.ToolAnnotations{IdempotentHint: true},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{StructuredContent: map[string]any{"n": 1}}, nil
+		})
 	add("fail", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		result := said("no such animal")
 		result.IsError = true
@@ -66,7 +70,8 @@ func newServer(dir string) *sdk.Server {
 		size := int64(7)
 		return &sdk.CallToolResult{Content: []sdk.Content{
 			&sdk.TextContent{Text: "a"}, &sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"},
-			&sdk.ImageContent{Data: []byte("tiff"), MIMEType: "image/tiff"}, &sdk.AudioContent{Data: []byte("wav"), MIMEType: "audio/wav"},
+			&sdk.ImageContent{Data: []byte("tiff"), MIMEType: "image/tiff"},
+			&sdk.AudioContent{Data: []byte("wav"), MIMEType: "audio/wav"},
 			&sdk.ResourceLink{URI: "file:///x", Name: "x", MIMEType: "text/plain", Size: &size, Description: "An x."},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///y", MIMEType: "text/plain", Text: "why"}},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///z", MIMEType: "image/png", Blob: []byte("zzz")}},
@@ -98,13 +103,20 @@ func newServer(dir string) *sdk.Server {
 		trace(dir, "cancelled")
 		return nil, ctx.Err()
 	})
-	add("die", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { os.Exit(1); return nil, nil })
+	add("die", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		os.Exit(1)
+		return nil,
+			nil
+	})
 	add("environ", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		env := slices.Sorted(slices.Values(os.Environ()))
 		return said(strings.Join(env, "\n")), nil
 	})
 	add("grow", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		add("grown", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return said("big"), nil })
+		add("grown", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return said("big"),
+				nil
+		})
 		s.RemoveTools("put")
 		return said("ok"), nil
 	})

@@ -12,8 +12,8 @@ const (
 	maxLine   = 4 << 10 // bytes of a line of it that is logged
 )
 
-// stderr logs what a process says there, line by line and for debugging only, and keeps the end of it. It is safe for concurrent
-// use.
+// stderr logs what a process says there, line by line and for debugging only, and keeps the end of it. It is safe for
+// concurrent use.
 type stderr struct {
 	log    *slog.Logger
 	secret redactor

@@ -18,7 +18,8 @@ func in(announced []schemas.ToolDefinition, workspace, name string) *schemas.Too
 }
 
 // base is what the workers of the session's workspace announce, but for the runner's own tools, which come later.
-func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []schemas.ToolDefinition, _ []schemas.ToolRemoval) {
+func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []schemas.ToolDefinition,
+	_ []schemas.ToolRemoval) {
 	for _, t := range announced {
 		if t.Workspace == p.Workspace && !slices.Contains(schemas.ExtensionTools(), t.Name) {
 			tools = append(tools, t)
@@ -28,7 +29,8 @@ func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []
 }
 
 // sandbox has tools executed elsewhere. A tool that nobody serves there is gone: it is never executed outside.
-func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition, gone []schemas.ToolRemoval) {
+func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition,
+	gone []schemas.ToolRemoval) {
 	if p.Sandbox == nil {
 		return tools, nil
 	}
@@ -47,7 +49,8 @@ func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (l
 }
 
 // extension brings the runner's own tools.
-func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval) {
+func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
+	[]schemas.ToolRemoval) {
 	tools = slices.Clone(tools)
 	for _, name := range schemas.ExtensionTools() {
 		if t := in(announced, "", name); t != nil && slices.Contains(p.Extensions, name) {
@@ -57,9 +60,10 @@ func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) 
 	return tools, nil
 }
 
-// channel brings the tools of the client that the session belongs to. Calls of them go to that client alone. It takes the place of
-// no tool that the session has already.
-func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_ []schemas.ToolDefinition, gone []schemas.ToolRemoval) {
+// channel brings the tools of the client that the session belongs to. Calls of them go to that client alone. It takes
+// the place of no tool that the session has already.
+func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_ []schemas.ToolDefinition,
+	gone []schemas.ToolRemoval) {
 	if p.Channel == "" || p.Channel == p.Workspace {
 		return tools, nil
 	}
@@ -68,7 +72,8 @@ func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_
 		switch {
 		case t.Workspace != p.Channel:
 		case named(tools, t.Name) != nil:
-			gone = append(gone, schemas.ToolRemoval{Name: t.Name, Reason: "the session has a tool of that name already, which the client's does not replace"})
+			gone = append(gone, schemas.ToolRemoval{Name: t.Name,
+				Reason: "the session has a tool of that name already, which the client's does not replace"})
 		default:
 			tools = append(tools, t)
 		}
@@ -77,7 +82,8 @@ func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_
 }
 
 // policy takes away what the session may not have, and brings the rest into the order it was chosen in.
-func policy(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition, gone []schemas.ToolRemoval) {
+func policy(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition,
+	gone []schemas.ToolRemoval) {
 	for _, t := range tools {
 		if reason := refused(p, t); reason != "" {
 			gone = append(gone, schemas.ToolRemoval{Name: t.Name, Reason: reason})
@@ -111,7 +117,8 @@ func refused(p schemas.ToolPolicy, t schemas.ToolDefinition) string {
 // bounded sees to it that every call can come to an end without its worker's help: what sets no time limit gets the
 // runner's. The rest of aborting is the driver's and the workers': a call that has not begun is answered "Operation
 // aborted", one that has is told to stop.
-func bounded(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval) {
+func bounded(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
+	[]schemas.ToolRemoval) {
 	if p.TimeoutMs <= 0 {
 		return tools, nil
 	}

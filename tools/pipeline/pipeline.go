@@ -10,11 +10,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Layer is one step. Apply returns the tools it leaves, in the order in which a model is told of them, and why it took
-// others away. announced is everything that workers announce. It changes neither argument.
+// A Layer is one step. Apply returns the tools it leaves, in the order in which a model is told of them, and why it
+// took others away. announced is everything that workers announce. It changes neither argument.
 type Layer struct {
 	Name  string
-	Apply func(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval)
+	Apply func(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
+		[]schemas.ToolRemoval)
 }
 
 // Layers are the seven layers, in order.
@@ -25,8 +26,8 @@ func Layers() []Layer {
 	}
 }
 
-// Build goes through all layers and returns the session's tools and what each layer did. It keeps nothing of its arguments
-// but what the tools share with announced.
+// Build goes through all layers and returns the session's tools and what each layer did. It keeps nothing of its
+// arguments but what the tools share with announced.
 func Build(p schemas.ToolPolicy, announced []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolLayer) {
 	var tools []schemas.ToolDefinition
 	var report []schemas.ToolLayer

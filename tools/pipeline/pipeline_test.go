@@ -26,7 +26,8 @@ func names(tools []schemas.ToolDefinition) (list []string) {
 }
 
 var announced = []schemas.ToolDefinition{
-	tool("agent_interrupt", ""), tool("bash", ""), tool("bash", "jail"), tool("bash", "w"), tool("pick", "ui"), tool("read", ""), tool("read", "ui"),
+	tool("agent_interrupt", ""), tool("bash", ""), tool("bash", "jail"), tool("bash", "w"), tool("pick", "ui"),
+	tool("read", ""), tool("read", "ui"),
 	tool("session_branch", ""), {Name: "deploy", Scopes: []string{"prod", "deploy"}},
 }
 
@@ -35,20 +36,24 @@ func TestLayers(t *testing.T) {
 		policy schemas.ToolPolicy
 		want   []string
 	}{
-		"nothing said":             {schemas.ToolPolicy{}, []string{"bash", "read"}},
-		"in a workspace":           {schemas.ToolPolicy{Workspace: "w"}, []string{"bash@w"}},
-		"with extensions":          {schemas.ToolPolicy{Workspace: "w", Extensions: schemas.ExtensionTools()}, []string{"bash@w", "session_branch", "agent_interrupt"}},
-		"one extension":            {schemas.ToolPolicy{Workspace: "w", Extensions: []string{"agent_interrupt"}}, []string{"bash@w", "agent_interrupt"}},
-		"sandboxed":                {schemas.ToolPolicy{Sandbox: &schemas.SandboxPolicy{Tools: []string{"bash"}, Workspace: "jail"}}, []string{"bash@jail", "read"}},
-		"sandboxed, but not there": {schemas.ToolPolicy{Sandbox: &schemas.SandboxPolicy{Tools: []string{"read"}, Workspace: "jail"}}, []string{"bash"}},
-		"of a client":              {schemas.ToolPolicy{Channel: "ui"}, []string{"bash", "read", "pick@ui"}},
-		"client and workspace":     {schemas.ToolPolicy{Channel: "ui", Workspace: "ui"}, []string{"pick@ui", "read@ui"}},
-		"allowed":                  {schemas.ToolPolicy{Allowed: []string{"read", "deploy"}}, []string{"read"}},
-		"none allowed":             {schemas.ToolPolicy{Allowed: []string{}}, nil},
-		"chosen, in that order":    {schemas.ToolPolicy{Chosen: []string{"read", "bash", "gone"}}, []string{"read", "bash"}},
-		"one scope of two":         {schemas.ToolPolicy{Scopes: []string{"prod"}}, []string{"bash", "read"}},
-		"both scopes":              {schemas.ToolPolicy{Scopes: []string{"prod", "deploy"}}, []string{"bash", "read", "deploy"}},
-		"every scope":              {schemas.ToolPolicy{Scopes: []string{"*"}}, []string{"bash", "read", "deploy"}},
+		"nothing said":   {schemas.ToolPolicy{}, []string{"bash", "read"}},
+		"in a workspace": {schemas.ToolPolicy{Workspace: "w"}, []string{"bash@w"}},
+		"with extensions": {schemas.ToolPolicy{Workspace: "w", Extensions: schemas.ExtensionTools()},
+			[]string{"bash@w", "session_branch", "agent_interrupt"}},
+		"one extension": {schemas.ToolPolicy{Workspace: "w", Extensions: []string{"agent_interrupt"}},
+			[]string{"bash@w", "agent_interrupt"}},
+		"sandboxed": {schemas.ToolPolicy{Sandbox: &schemas.SandboxPolicy{Tools: []string{"bash"},
+			Workspace: "jail"}}, []string{"bash@jail", "read"}},
+		"sandboxed, but not there": {schemas.ToolPolicy{Sandbox: &schemas.SandboxPolicy{Tools: []string{"read"},
+			Workspace: "jail"}}, []string{"bash"}},
+		"of a client":           {schemas.ToolPolicy{Channel: "ui"}, []string{"bash", "read", "pick@ui"}},
+		"client and workspace":  {schemas.ToolPolicy{Channel: "ui", Workspace: "ui"}, []string{"pick@ui", "read@ui"}},
+		"allowed":               {schemas.ToolPolicy{Allowed: []string{"read", "deploy"}}, []string{"read"}},
+		"none allowed":          {schemas.ToolPolicy{Allowed: []string{}}, nil},
+		"chosen, in that order": {schemas.ToolPolicy{Chosen: []string{"read", "bash", "gone"}}, []string{"read", "bash"}},
+		"one scope of two":      {schemas.ToolPolicy{Scopes: []string{"prod"}}, []string{"bash", "read"}},
+		"both scopes":           {schemas.ToolPolicy{Scopes: []string{"prod", "deploy"}}, []string{"bash", "read", "deploy"}},
+		"every scope":           {schemas.ToolPolicy{Scopes: []string{"*"}}, []string{"bash", "read", "deploy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tools, report := pipeline.Build(c.policy, announced)
@@ -92,20 +97,27 @@ func checkReport(t *testing.T, tools []schemas.ToolDefinition, report []schemas.
 }
 
 func TestSchemasFitTheProvider(t *testing.T) {
-	const given = `{"$schema":"x","type":"object","properties":{"additionalProperties":{"type":"string"},"$schema":{"enum":[{"additionalProperties":false}]},
-		"list":{"type":"array","items":[{"additionalProperties":false,"type":"object"}]},"open":{"additionalProperties":{"type":"string"}}},"required":["list"],"additionalProperties":false}`
+	const given = `{"$schema":"x","type":"object","properties":{"additionalProperties":{"type":"string"},
+		"$schema":{"enum":[{"additionalProperties":false}]},
+		"list":{"type":"array","items":[{"additionalProperties":false,"type":"object"}]},
+		"open":{"additionalProperties":{"type":"string"}}},"required":["list"],"additionalProperties":false}`
 	for name, c := range map[string]struct {
 		policy      schemas.ToolPolicy
 		given, want string
 	}{
-		"gemini": {schemas.ToolPolicy{API: "google-generative-ai"}, given, `{"type":"object","properties":{"additionalProperties":{"type":"string"},` +
-			`"$schema":{"enum":[{"additionalProperties":false}]},"list":{"type":"array","items":[{"type":"object"}]},"open":{"additionalProperties":{"type":"string"}}},"required":["list"]}`},
-		"vertex by its provider":    {schemas.ToolPolicy{Provider: "google-vertex"}, `{"$schema":"x"}`, `{}`},
-		"openai":                    {schemas.ToolPolicy{API: "openai-responses"}, `{"type":"object", "properties":{}}`, `{"type":"object","properties":{},"additionalProperties":false}`},
-		"openai, open on purpose":   {schemas.ToolPolicy{API: "openai-responses"}, `{"additionalProperties":true}`, `{"additionalProperties":true}`},
-		"anthropic":                 {schemas.ToolPolicy{API: "anthropic-messages"}, given, given},
-		"gemini, nothing to change": {schemas.ToolPolicy{API: "google-generative-ai"}, "{ \"type\": \"object\" }", "{ \"type\": \"object\" }"},
-		"no schema":                 {schemas.ToolPolicy{API: "openai-completions"}, "", ""},
+		"gemini": {schemas.ToolPolicy{API: "google-generative-ai"}, given,
+			`{"type":"object","properties":{"additionalProperties":{"type":"string"},` +
+				`"$schema":{"enum":[{"additionalProperties":false}]},"list":{"type":"array","items":[{"type":"object"}]},` +
+				`"open":{"additionalProperties":{"type":"string"}}},"required":["list"]}`},
+		"vertex by its provider": {schemas.ToolPolicy{Provider: "google-vertex"}, `{"$schema":"x"}`, `{}`},
+		"openai": {schemas.ToolPolicy{API: "openai-responses"}, `{"type":"object", "properties":{}}`,
+			`{"type":"object","properties":{},"additionalProperties":false}`},
+		"openai, open on purpose": {schemas.ToolPolicy{API: "openai-responses"}, `{"additionalProperties":true}`,
+			`{"additionalProperties":true}`},
+		"anthropic": {schemas.ToolPolicy{API: "anthropic-messages"}, given, given},
+		"gemini, nothing to change": {schemas.ToolPolicy{API: "google-generative-ai"}, "{ \"type\": \"object\" }",
+			"{ \"type\": \"object\" }"},
+		"no schema": {schemas.ToolPolicy{API: "openai-completions"}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := schemas.ToolDefinition{Name: "t", Parameters: json.RawMessage(c.given)}
@@ -124,7 +136,8 @@ func TestSchemasFitTheProvider(t *testing.T) {
 }
 
 func TestCallsAreBounded(t *testing.T) {
-	tools, _ := pipeline.Build(schemas.ToolPolicy{TimeoutMs: 500}, []schemas.ToolDefinition{{Name: "a"}, {Name: "b", TimeoutMs: 7}})
+	tools, _ := pipeline.Build(schemas.ToolPolicy{TimeoutMs: 500},
+		[]schemas.ToolDefinition{{Name: "a"}, {Name: "b", TimeoutMs: 7}})
 	if tools[0].TimeoutMs != 500 || tools[1].TimeoutMs != 7 {
 		t.Errorf("limits %d and %d, want 500 and 7", tools[0].TimeoutMs, tools[1].TimeoutMs)
 	}

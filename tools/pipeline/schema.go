@@ -9,9 +9,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// normalised brings the schemas of parameters into the form that the model's vendor takes (behaviour A15.8). What else a vendor
-// asks for is its provider's business, and does not change what arguments are held against.
-func normalised(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolRemoval) {
+// normalised brings the schemas of parameters into the form that the model's vendor takes (behaviour A15.8). What else
+// a vendor asks for is its provider's business, and does not change what arguments are held against.
+func normalised(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
+	[]schemas.ToolRemoval) {
 	var change func(json.RawMessage) json.RawMessage
 	switch {
 	case strings.HasPrefix(p.API, "google") || p.API == "" && strings.HasPrefix(p.Provider, "google"):
@@ -91,8 +92,8 @@ func forOpenAI(raw json.RawMessage) json.RawMessage {
 	return objectOf(append(list, member{"additionalProperties", json.RawMessage("false")}))
 }
 
-// forGemini takes away what Gemini refuses, on every level: $schema, and that an object is closed. What is under a name of
-// "properties" is a name and stays.
+// forGemini takes away what Gemini refuses, on every level: $schema, and that an object is closed. What is under a name
+// of "properties" is a name and stays.
 func forGemini(raw json.RawMessage) json.RawMessage { return stripped(compact(raw), false) }
 
 func stripped(raw json.RawMessage, names bool) json.RawMessage {
@@ -114,7 +115,8 @@ func stripped(raw json.RawMessage, names bool) json.RawMessage {
 			continue
 		}
 		switch {
-		case !names && (m.name == "enum" || m.name == "const" || m.name == "default" || m.name == "examples"): // values, not schemas
+		case !names && (m.name == "enum" || m.name == "const" || m.name == "default" ||
+			m.name == "examples"): // values, not schemas
 		default:
 			m.value = stripped(m.value, !names && (m.name == "properties" || m.name == "$defs" || m.name == "definitions"))
 		}

@@ -100,7 +100,8 @@ func encode(img image.Image, maxBase64 int) (data []byte, mime string) {
 	}
 	for _, quality := range []int{85, 80, 70, 55, 40} {
 		b.Reset()
-		if jpeg.Encode(&b, img, &jpeg.Options{Quality: quality}) == nil && base64.StdEncoding.EncodedLen(b.Len()) < maxBase64 {
+		if jpeg.Encode(&b, img, &jpeg.Options{Quality: quality}) == nil &&
+			base64.StdEncoding.EncodedLen(b.Len()) < maxBase64 {
 			return b.Bytes(), mimeJPEG
 		}
 	}

@@ -44,7 +44,8 @@ func (r reader) image(ctx context.Context, file *os.File, mime string) (schemas.
 	}
 	text := "Read image file [" + pic.mime + "]"
 	if pic.width != pic.originalWidth || pic.height != pic.originalHeight {
-		text += fmt.Sprintf("\n[Image: original %dx%d, displayed at %dx%d. Multiply coordinates by %s to map to original image.]",
+		text += fmt.Sprintf("\n[Image: original %dx%d, displayed at %dx%d. Multiply coordinates by %s to map to "+
+			"original image.]",
 			pic.originalWidth, pic.originalHeight, pic.width, pic.height,
 			twoDecimals(float64(pic.originalWidth)/float64(pic.width)))
 	}

@@ -90,7 +90,8 @@ func tiffOrientation(tiff []byte) orientation {
 			break
 		}
 		value := orientation(order.Uint16(entries[8:]))
-		if order.Uint16(entries) == tagOrientation && order.Uint16(entries[2:]) == typeShort && value >= upright && value <= 8 {
+		if order.Uint16(entries) == tagOrientation && order.Uint16(entries[2:]) == typeShort && value >= upright &&
+			value <= 8 {
 			return value
 		}
 		entries = entries[entrySize:]

@@ -21,7 +21,8 @@ var colours = map[byte]color.NRGBA{
 }
 
 // photograph makes a JPEG with an EXIF orientation. Its quarters are named from left to right, the upper ones first.
-func photograph(t *testing.T, quarters string, width, height int, order binary.AppendByteOrder, orientation uint16) []byte {
+func photograph(t *testing.T, quarters string, width, height int, order binary.AppendByteOrder,
+	orientation uint16) []byte {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for y := range height {
@@ -101,7 +102,8 @@ func TestScaleOfPhotographsThatLieOnASide(t *testing.T) {
 	tool := read.New(read.Options{Workspace: rig.Workspace})
 	rig.Put("photo.jpg", string(photograph(t, "GWRB", 2100, 40, binary.BigEndian, 6)))
 	got, _ := rig.Text(tool, `{"path":"photo.jpg"}`)
-	if want := "[Image: original 40x2100, displayed at 38x2000. Multiply coordinates by 1.05 to map to original image.]"; !strings.HasSuffix(got, want) {
+	const want = "[Image: original 40x2100, displayed at 38x2000. Multiply coordinates by 1.05 to map to original image.]"
+	if !strings.HasSuffix(got, want) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -28,7 +28,8 @@ const parameters = `{
   "required": ["path"]
 }`
 
-const description = "Read the contents of a file. Supports text files and images (jpg, png, gif, webp). Images are sent " +
+const description = "Read the contents of a file. Supports text files and images (jpg, png, gif, webp). Images " +
+	"are sent " +
 	"as attachments. The output of text files is truncated to 2000 lines or 50KB (whichever is hit first). Use " +
 	"offset/limit for large files; to get a whole file, continue with offset until complete."
 
@@ -56,23 +57,16 @@ func New(o Options) tools.Tool {
 		o.MaxImageBytes = DefaultMaxImageBytes
 	}
 	r := reader{o}
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect:           schemas.EffectReadOnly,
-			ArgumentRewrites: []schemas.ArgumentRewrite{schemas.RenameArgument("path", "file_path")},
-		},
-		Execute: r.execute,
-	}
+	return tools.Must(tools.Typed(schemas.ToolDefinition{
+		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+		Effect: schemas.EffectReadOnly, TimeoutMs: tools.DefaultReadTimeout.Milliseconds(),
+		ArgumentRewrites: []schemas.ArgumentRewrite{schemas.RenameArgument("path", "file_path")},
+	}, r.execute))
 }
 
 type reader struct{ Options }
 
-func (r reader) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
 	}

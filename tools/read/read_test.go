@@ -76,8 +76,10 @@ func TestSelections(t *testing.T) {
 		{`{"path":"f","limit":-2}`, "\n\n[4 more lines in file. Use offset=1 to continue.]"},
 		{`{"path":"f","offset":2,"limit":1}`, "2\n\n[2 more lines in file. Use offset=3 to continue.]"},
 		{`{"path":"f","offset":5}`, "Offset 5 is beyond end of file (4 lines total)"},
-		{`{"path":"f","offset":1e300,"limit":1e300}`, "Offset 1" + strings.Repeat("0", 300) + " is beyond end of file (4 lines total)"},
-		{`{"path":7}`, "invalid arguments: json: cannot unmarshal number into Go struct field arguments.path of type string"},
+		{`{"path":"f","offset":1e300,"limit":1e300}`,
+			"Offset 1" + strings.Repeat("0", 300) + " is beyond end of file (4 lines total)"},
+		{`{"path":[]}`, "Validation failed for tool \"read\":\n  - path: must be string\n\nReceived arguments:\n{\n  " +
+			"\"path\": []\n}"},
 	} {
 		if result, _ := run(t, tool, c.args); !sameText(result, c.want) {
 			t.Errorf("%s: got %q, want %q", c.args, result.Content.JoinText(), c.want)
@@ -88,7 +90,8 @@ func TestSelections(t *testing.T) {
 // 1e300 is not a power of ten as a float64; only its beginning and end are compared.
 func sameText(r schemas.ToolResult, want string) bool {
 	got := r.Content.JoinText()
-	return got == want || len(want) > 300 && len(got) == len(want) && got[:9] == want[:9] && strings.HasSuffix(got, want[len(want)-40:])
+	return got == want || len(want) > 300 && len(got) == len(want) && got[:9] == want[:9] &&
+		strings.HasSuffix(got, want[len(want)-40:])
 }
 
 // What is read does not depend on where the file's pieces begin, also for lines and characters across them.
@@ -97,7 +100,8 @@ func TestLargeFiles(t *testing.T) {
 	line := strings.Repeat("é", 333) + "\xff\n"
 	put(t, root, "f", []byte(strings.Repeat(line, 1000)))
 	result, _ := run(t, tool, `{"path":"f","offset":900,"limit":10}`)
-	want := strings.Repeat(strings.Repeat("é", 333)+"\uFFFD\n", 10) + "\n[92 more lines in file. Use offset=910 to continue.]"
+	want := strings.Repeat(strings.Repeat("é", 333)+"\uFFFD\n", 10) +
+		"\n[92 more lines in file. Use offset=910 to continue.]"
 	if got := result.Content.JoinText(); got != want {
 		t.Errorf("got %d bytes: %.80q", len(got), got)
 	}
@@ -152,7 +156,8 @@ func TestImagesAreScaledToTheBytesAllowed(t *testing.T) {
 	}
 	want := fmt.Sprintf("Read image file [%s]", shown.MimeType)
 	if config.Width != 400 {
-		want += fmt.Sprintf("\n[Image: original 400x300, displayed at %dx%d. Multiply coordinates by %.2f to map to original image.]",
+		want += fmt.Sprintf("\n[Image: original 400x300, displayed at %dx%d. Multiply coordinates by %.2f to map to "+
+			"original image.]",
 			config.Width, config.Height, 400/float64(config.Width))
 	}
 	if got := result.Content.JoinText(); got != want {
@@ -195,7 +200,8 @@ func TestOtherImages(t *testing.T) {
 			put(t, root, "f", c.data)
 			result, isError := run(t, tool, `{"path":"f"}`)
 			shown := strings.Contains(c.want, "image/") && !strings.HasSuffix(c.want, omitted)
-			if got := result.Content.JoinText(); isError || !strings.HasPrefix(got, c.want) || shown != (len(result.Content) == 2 && got == c.want) {
+			if got := result.Content.JoinText(); isError || !strings.HasPrefix(got, c.want) ||
+				shown != (len(result.Content) == 2 && got == c.want) {
 				t.Errorf("%v %q, want %q", isError, got, c.want)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
 // announcement is a tool's entry in the bucket.
@@ -21,9 +22,13 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 	since := time.Now().UTC().Format(time.RFC3339)
 	list := make([]announcement, 0, len(w.opts.Tools))
 	for _, tool := range w.opts.Tools {
-		value, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: tool.ToolDefinition, Worker: w.opts.ID, Since: since})
+		a := schemas.ToolAnnouncement{ToolDefinition: tool.ToolDefinition, Worker: w.opts.ID, Since: since}
+		value, err := schemas.Marshal(a)
 		if err == nil {
 			err = schemas.ValidateToolAnnouncement(value)
+		}
+		if err == nil {
+			err = toolargs.Check(tool.Parameters)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", tool.Queue(), err)

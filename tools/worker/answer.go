@@ -1,14 +1,13 @@
 package worker
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -54,7 +53,10 @@ func (h toolHandler) room() int {
 }
 
 // answerer is the Watermill publisher of answers. It knows where each goes, so the router's topic does not matter.
-type answerer struct{ *Worker }
+type answerer struct {
+	*Worker
+	publisher *pubsub.Publisher
+}
 
 // Publish returns when the answers are stored, however long that takes, or when the worker cannot wait any longer.
 // Stored twice within the stream's duplicate window, an answer is there once.
@@ -71,32 +73,24 @@ func (a answerer) Publish(_ string, answers ...*message.Message) error {
 func (a answerer) Close() error { return nil }
 
 func (a answerer) store(answer *message.Message) error {
-	msg := &nats.Msg{Subject: answer.Metadata[subjectKey], Data: answer.Payload, Header: nats.Header{}}
-	for key, value := range answer.Metadata {
-		if key != subjectKey && key != replyKey && value != "" {
-			msg.Header[key] = []string{value}
-		}
+	subject, to := answer.Metadata[subjectKey], answer.Metadata[replyKey]
+	maps.DeleteFunc(answer.Metadata, func(key, value string) bool {
+		return key == subjectKey || key == replyKey || value == "" // the last is a correlation that there is none of
+	})
+	if to != "" {
+		return a.reply(answer, to)
 	}
-	if to := answer.Metadata[replyKey]; to != "" {
-		return a.reply(msg, to)
-	}
+	answer.SetContext(a.answers)
 	for delay := firstRetryDelay; ; delay = min(2*delay, lastRetryDelay) {
-		err := a.try(msg, answer.UUID)
+		err := a.publisher.Publish(subject, answer)
 		if err == nil {
 			return nil
 		}
-		a.opts.Logger.Warn("result not stored, trying again", "subject", msg.Subject, "msgid", answer.UUID, "err", err)
+		a.opts.Logger.Warn("result not stored, trying again", "subject", subject, "msgid", answer.UUID, "err", err)
 		select {
 		case <-time.After(delay):
 		case <-a.answers.Done():
-			return fmt.Errorf("worker: store result %s: %w", answer.UUID, err)
+			return fmt.Errorf("worker: store result %s: worker %w: %w", answer.UUID, pubsub.ErrClosed, err)
 		}
 	}
-}
-
-func (a answerer) try(msg *nats.Msg, id string) error {
-	ctx, cancel := context.WithTimeout(a.answers, publishTimeout)
-	defer cancel()
-	_, err := a.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
-	return err
 }

@@ -9,8 +9,8 @@ import (
 // maxBegun is how many calls are remembered that must not be begun twice: the oldest go first.
 const maxBegun = 4096
 
-// begun remembers the calls of unsafe tools that were begun here. The server counts how often it has delivered a call, but a
-// server that was killed may have forgotten the last deliveries, and count from one again.
+// begun remembers the calls of unsafe tools that were begun here. The server counts how often it has delivered a call,
+// but a server that was killed may have forgotten the last deliveries, and count from one again.
 type begun struct {
 	mu    sync.Mutex
 	calls recent[settled] // by idempotency key

@@ -1,9 +1,9 @@
 // Package worker serves tools as queues on NATS (docs/tool-protocol.md). [Serve] is all that most programs need.
 //
 // A [Worker] announces its tools in the bucket agent_tools and takes the calls that wait at
-// agent.tool.<tool>.<session>.<call>. For each it publishes partial results at agent.live.<session>.update, then exactly
-// one result to the session's inbox, agent.cmd.<session>.tool_result, and only when that is stored acknowledges the
-// call. It stops a call when somebody publishes to agent.cancel.<session>.<call>.
+// agent.tool.<tool>.<session>.<call>. For each it publishes partial results at agent.live.<session>.update, then
+// exactly one result to the session's inbox, agent.cmd.<session>.tool_result, and only when that is stored acknowledges
+// the call. It stops a call when somebody publishes to agent.cancel.<session>.<call>.
 //
 // # Guarantees
 //
@@ -23,7 +23,7 @@
 // A request that cannot be understood is answered with an error, so that the run goes on. If not even its session and
 // call are legal, the handler fails and the message is delivered again, until it is kept in AGENT_DEAD at the tenth. A
 // result that cannot be stored is tried again until it is; only when the worker has to stop before that is the call
-// given back.
+// nak'd.
 //
 // # Draining
 //

@@ -35,7 +35,8 @@ const worthCutting = 512
 func withoutImages(r schemas.ToolResult, _ float64) schemas.ToolResult {
 	return mapContent(r, func(c schemas.Content) schemas.Content {
 		if image, ok := c.(schemas.Image); ok {
-			return schemas.Text{Text: fmt.Sprintf("[Image omitted: its %d bytes do not fit in a message of the bus.]", len(image.Data))}
+			return schemas.Text{Text: fmt.Sprintf("[Image omitted: its %d bytes do not fit in a message of the bus.]",
+				len(image.Data))}
 		}
 		return c
 	})

@@ -26,7 +26,7 @@ type golden struct {
 // goldenRequests are the calls of runners of all versions.
 func goldenRequests(t *testing.T) (requests []golden) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "testdata", "golden", "*", "*.ndjson"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "codec", "testdata", "golden", "*", "*.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func goldenRequests(t *testing.T) (requests []golden) {
 	return requests
 }
 
-// A worker of this version serves runners of every version: their calls are taken from where they put them, executed with
-// what they say, and answered where they look, in a form that was theirs already.
+// A worker of this version serves runners of every version: their calls are taken from where they put them, executed
+// with what they say, and answered where they look, in a form that was theirs already.
 func TestServesOlderRunners(t *testing.T) {
 	for _, m := range goldenRequests(t) {
 		t.Run(m.About, func(t *testing.T) {
@@ -70,7 +70,8 @@ func TestServesOlderRunners(t *testing.T) {
 				t.Fatal(err)
 			}
 			updates := r.subscribe("agent.live." + session + ".update")
-			if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: []byte(m.Payload)}); err != nil {
+			if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header,
+				Data: []byte(m.Payload)}); err != nil {
 				t.Fatal(err)
 			}
 			r.serve(func(ctx context.Context) error { return worker.Serve(ctx, r.client, echo(queue)) })
@@ -93,8 +94,8 @@ func TestServesOlderRunners(t *testing.T) {
 func echo(queue schemas.ToolQueue) tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: queue.Tool, Version: queue.Version, Workspace: queue.Workspace},
-		Execute: func(_ context.Context, call tools.Call, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			update(schemas.TextResult("begun"))
+		Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
+			call.Update(schemas.TextResult("begun"))
 			return schemas.TextResult(string(call.Arguments)), nil
 		},
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
@@ -21,7 +24,7 @@ type toolHandler struct {
 // handle executes a call and returns its answer for the [answerer] to store. An error means that the call cannot even
 // be answered.
 func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
-	raw, ok := rawOf(msg)
+	raw, ok := pubsub.RawMessage(msg)
 	if !ok {
 		return nil, errors.New("worker: the subscriber delivered a message that is not from JetStream")
 	}
@@ -34,6 +37,10 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	req, err := h.parse(msg.Payload, queue, session, call)
+	if err != nil && !strings.HasPrefix(raw.Headers().Get(jetstream.MsgIDHeader), session+"/"+call) {
+		// Nobody has asked for a call: a server has answered there (docs/protocol.md). An answer would be the call's.
+		return nil, fmt.Errorf("worker: the message at %s is no call: %w", raw.Subject(), err)
+	}
 	if err != nil {
 		h.opts.Logger.Warn("malformed tool call", "tool", queue.String(), "session", session, "call", call, "err", err)
 		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: h.tool.Name}
@@ -51,8 +58,8 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	return h.answer(msg, req, result, isError, time.Since(begun))
 }
 
-// parse reads a request and holds it against the subject it came by, which is what the server's permissions protect. One
-// whose answer is to go where no worker may send it is malformed.
+// parse reads a request and holds it against the subject it came by, which is what the server's permissions protect.
+// One whose answer is to go where no worker may send it is malformed.
 func (w *Worker) parse(payload []byte, queue schemas.ToolQueue, session, call string) (schemas.ToolRequest, error) {
 	req, err := schemas.ParseToolRequest(payload)
 	if err != nil {
@@ -88,12 +95,8 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (sche
 	if call.Err() != nil {
 		return schemas.ErrorResult(tools.ErrAborted.Error()), true
 	}
-	if req.TimeoutMs > 0 {
-		limit := milliseconds(req.TimeoutMs)
-		limited, cancel := context.WithTimeoutCause(call, limit, &tools.TimeLimitError{Limit: limit})
-		defer cancel()
-		call = limited
-	}
+	call, cancel := tools.WithLimit(call, req)
+	defer cancel()
 	updates := h.startUpdates(req)
 	defer updates.stop()
 	result, err := h.try(call, req, updates.set)
@@ -107,30 +110,32 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (sche
 
 // try runs the tool. One that does not end when it is told to is left behind after a while, and answered for: the run
 // that waits for it must not wait for ever.
-func (h toolHandler) try(call context.Context, req schemas.ToolRequest, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func (h toolHandler) try(call context.Context, req schemas.ToolRequest,
+	update func(schemas.ToolResult)) (schemas.ToolResult, error) {
 	type outcome struct {
 		result schemas.ToolResult
 		err    error
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		result, err := h.tool.Try(call, tools.Call{
-			Session: req.Session, RunID: req.RunID, TurnID: req.TurnID, Key: req.Call, ID: req.ToolCallID,
-			Arguments: req.Arguments, IdempotencyKey: req.IdempotencyKey(),
-		}, update)
+		result, err := h.tool.Try(call, tools.CallOf(req), update)
 		done <- outcome{result, err}
 	}()
-	over := make(chan struct{})
-	defer context.AfterFunc(call, func() {
-		time.AfterFunc(h.opts.AbandonAfter, func() { close(over) })
-	})()
 	select {
 	case o := <-done:
 		return o.result, o.err
-	case <-over:
+	case <-call.Done():
+	}
+	over := time.NewTimer(h.opts.AbandonAfter)
+	defer over.Stop()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-over.C:
 	}
 	h.opts.Logger.Error("tool does not stop, left behind", "tool", h.tool.Name, "session", req.Session, "call", req.Call)
-	return schemas.ToolResult{}, fmt.Errorf("%w. It did not stop when it was told to: it may still be running", tools.Interrupted(call))
+	return schemas.ToolResult{}, fmt.Errorf("%w. It did not stop when it was told to: it may still be running",
+		tools.Interrupted(call))
 }
 
 // causeOf says why a message's context ended. Its only deadline is the tool's own limit.

@@ -27,8 +27,11 @@ const (
 
 	DefaultConcurrency = 8
 
-	// DefaultAckWait is how long after a worker's last sign of life its call is given to another one.
-	DefaultAckWait = 30 * time.Second
+	// DefaultAckWait is how long after a worker's last heartbeat its call is given to another one: three heartbeats may
+	// be late or lost, and a worker that was killed is noticed within five seconds.
+	DefaultAckWait = 4 * time.Second
+	// MinAckWait is the shortest that a program should offer: with less, a busy machine is taken for a dead one.
+	MinAckWait = time.Second
 
 	// answerGrace is how long the answers of cancelled calls may take when the worker stops.
 	answerGrace = 10 * time.Second
@@ -45,14 +48,16 @@ type Options struct {
 	Subjects schemas.Subjects
 	// Tools are the tools served. Several may have one name if they differ in version.
 	Tools []tools.Tool
-	// Workspace is where the tools work that name no workspace of their own: only sessions of that workspace call them. Empty
-	// is none, and then only sessions of none do.
+	// Workspace is where the tools work that name no workspace of their own: only sessions of that workspace call them.
+	// Empty is none, and then only sessions of none do.
 	Workspace string
 
-	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free slot for it.
+	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free slot
+	// for it.
 	Concurrency int
-	// AckWait is how long after a worker's last sign of life its call is given to another one, default [DefaultAckWait]. It is
-	// that of a consumer which is made; one that is there has its own.
+	// AckWait is how long after a worker's last heartbeat its call is given to another one, default [DefaultAckWait]. A
+	// consumer that has another one is updated; where the server does not permit that, it keeps its own. All workers of
+	// a tool share the consumer, and should have the same: the one that starts last decides.
 	AckWait time.Duration
 
 	// Announced, if not nil, is called once, when the tools have been announced for the first time.
@@ -68,8 +73,8 @@ type Options struct {
 	MaxResultBytes int
 	// StopTimeout is how long calls may go on when the worker stops, default 30 s.
 	StopTimeout time.Duration
-	// AbandonAfter is how long a tool may go on after it was told to stop, because it took too long or was cancelled, before
-	// its call is answered without it; default 10 s.
+	// AbandonAfter is how long a tool may go on after it was told to stop, because it took too long or was cancelled,
+	// before its call is answered without it; default 10 s.
 	AbandonAfter time.Duration
 	// Logger is told of calls that could not be answered at once; nil discards. Arguments and results are not logged.
 	Logger *slog.Logger
@@ -101,6 +106,7 @@ func (o *Options) check() error {
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency
 	}
+	o.AckWait = orDefault(o.AckWait, DefaultAckWait)
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)
 	o.AbandonAfter = orDefault(o.AbandonAfter, DefaultAbandonAfter)
@@ -143,7 +149,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 func Topic(s schemas.Subjects, queue string) string { return s.Tool(queue, "*", "*") }
 
 // Consumer describes the durable consumer on AGENT_TOOL that all workers of a queue share. A call is given to another
-// worker when the one that has it has given no sign of life for ackWait; 0 means [DefaultAckWait].
+// worker when the one that has it has sent no heartbeat for ackWait; 0 means [DefaultAckWait].
 func Consumer(s schemas.Subjects, queue string, ackWait time.Duration) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       queue,

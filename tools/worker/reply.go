@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -13,9 +14,9 @@ import (
 // listenTimeout is how long a caller may take to say that it still waits for an answer.
 const listenTimeout = time.Second
 
-// abandoned reports whether nobody waits any more for the answer to a call of a caller that is no session. Such a caller
-// listens at a subject below agent.reply as long as it lives, and answers a message without payload. Inboxes of other NATS
-// clients are not asked: they would take the question for the answer.
+// abandoned reports whether nobody waits any more for the answer to a call of a caller that is no session. Such a
+// caller listens at a subject below agent.reply as long as it lives, and answers a message without payload. Inboxes of
+// other NATS clients are not asked: they would take the question for the answer.
 func (w *Worker) abandoned(req schemas.ToolRequest) bool {
 	if !w.opts.Subjects.IsReply(req.ReplyTo) {
 		return false
@@ -25,8 +26,11 @@ func (w *Worker) abandoned(req schemas.ToolRequest) bool {
 }
 
 // reply sends an answer to a caller that is no session. Nobody stores it: a caller that is gone has no use for it.
-func (a answerer) reply(msg *nats.Msg, to string) error {
-	msg.Subject = to
+func (a answerer) reply(answer *message.Message, to string) error {
+	msg := &nats.Msg{Subject: to, Data: answer.Payload, Header: make(nats.Header, len(answer.Metadata))}
+	for key, value := range answer.Metadata {
+		msg.Header[key] = []string{value}
+	}
 	if err := a.opts.NC.PublishMsg(msg); err != nil {
 		return fmt.Errorf("worker: send result to %s: %w", to, err)
 	}

@@ -11,11 +11,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its
-// source.
+// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
+// its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing)) }
@@ -42,9 +45,9 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func startServer(t *testing.T) *bus.Server {
+func startServer(t *testing.T) *embedded.Server {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,23 +55,23 @@ func startServer(t *testing.T) *bus.Server {
 	return server
 }
 
-func setup(t *testing.T, server *bus.Server) *bus.Conn {
+func setup(t *testing.T, server *embedded.Server) *bus.Conn {
 	t.Helper()
-	conn, err := bus.Connect(t.Context(), bus.ConnOptions{Server: server})
+	conn, err := bus.Connect(t.Context(), bus.ConnOptions{InProcess: server})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	if err := bus.Setup(t.Context(), conn, bus.StreamOptions{}); err != nil {
+	if err := streams.Setup(t.Context(), conn, streams.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
 // connect connects as any program does.
-func connect(t *testing.T, server *bus.Server) *nats.Conn {
+func connect(t *testing.T, server *embedded.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(server.InProcess()))
+	nc, err := nats.Connect("", nats.InProcessServer(server))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func (r *rig) subscribe(subject string) <-chan *nats.Msg {
 func (r *rig) call(tool, args string) {
 	r.t.Helper()
 	r.seq += 2
-	err := bus.NewDispatcher(r.conn).Dispatch(r.t.Context(), schemas.ToolRequest{
+	err := dispatch.New(r.conn).Dispatch(r.t.Context(), schemas.ToolRequest{
 		Session: "s1", RunID: "r1", TurnID: "t1", Call: schemas.NewCallKey(r.seq), ToolCallID: "toolu_1", ToolName: tool,
 		Arguments: json.RawMessage(args), StartSeq: r.seq,
 	}, false)
@@ -146,7 +149,8 @@ func (r *rig) result() schemas.ToolResponse {
 func (r *rig) wantResult(text string, isError bool) {
 	r.t.Helper()
 	if got := r.result(); got.Result.Content.JoinText() != text || got.IsError != isError {
-		r.t.Errorf("call %s: error %v, text %q, want %v, %q", got.Call, got.IsError, got.Result.Content.JoinText(), isError, text)
+		r.t.Errorf("call %s: error %v, text %q, want %v, %q", got.Call, got.IsError, got.Result.Content.JoinText(), isError,
+			text)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // the tools' consumers where they are missing, announces the tools, executes their calls, and drains when ctx ends. It
 // returns nil after that, or why it could not start or go on. The streams have to be there: a runner makes them.
 //
-// nc stays the caller's. A connection of [nats.MaxReconnects] -1 waits for a server that is away however long that takes;
-// nats.go by itself gives up after two minutes.
+// nc stays the caller's. A connection of [nats.MaxReconnects] -1 waits for a server that is away however long that
+// takes; nats.go by itself gives up after two minutes.
 //
 // With other settings, or another prefix of subjects, use [New] and [Worker.Run].
 func Serve(ctx context.Context, nc *nats.Conn, list ...tools.Tool) error {

@@ -21,8 +21,8 @@ type sum struct {
 	B int `json:"b,omitempty" jsonschema:"default=1"`
 }
 
-func add(_ context.Context, _ tools.Call, p sum, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	update(schemas.TextResult("adding"))
+func add(_ context.Context, call tools.Call, p sum) (schemas.ToolResult, error) {
+	call.Update(schemas.TextResult("adding"))
 	return schemas.TextResult(fmt.Sprint(p.A + p.B)), nil
 }
 
@@ -45,7 +45,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("update %s", u.Data)
 	}
 	r.call("add", `{}`)
-	if got := r.result(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(), "must have required properties a") {
+	if got := r.result(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(),
+		"must have required properties a") {
 		t.Errorf("result %+v", got)
 	}
 	if err := stop(); err != nil {
@@ -64,7 +65,8 @@ func TestServeSaysWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := worker.Serve(t.Context(), client, tool); err == nil || !strings.Contains(err.Error(), "start a runner there first") {
+	if err := worker.Serve(t.Context(), client, tool); err == nil ||
+		!strings.Contains(err.Error(), "start a runner there first") {
 		t.Errorf("without streams: %v", err)
 	}
 	if err := worker.Serve(t.Context(), nil, tool); err == nil {
@@ -73,6 +75,19 @@ func TestServeSaysWhatIsMissing(t *testing.T) {
 	setup(t, server)
 	if err := worker.Serve(t.Context(), client); err == nil || !strings.Contains(err.Error(), "no tools given") {
 		t.Errorf("without tools: %v", err)
+	}
+}
+
+func TestNewRefusesParametersThatCannotBeChecked(t *testing.T) {
+	tool, err := tools.Typed(schemas.ToolDefinition{Name: "add"}, add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool.Parameters = json.RawMessage(`{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}`)
+	_, err = worker.New(worker.Options{ID: "w1", NC: connect(t, startServer(t)), Tools: []tools.Tool{tool}})
+	if err == nil || !strings.Contains(err.Error(),
+		"tool add: tool parameters cannot be used: the schema refers to itself") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -93,7 +108,7 @@ func TestServeTakesACallForAFreeSlot(t *testing.T) {
 	r := newRig(t)
 	begun, pass := make(chan string, 8), make(chan struct{})
 	tool := tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "gate"},
-		Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 			begun <- string(call.Key)
 			select {
 			case <-pass:
@@ -136,14 +151,14 @@ func TestServeTakesACallForAFreeSlot(t *testing.T) {
 	r.empty()
 }
 
-// Workers come and go while calls of an unsafe tool arrive: each is executed once, and none is given back, which would
+// Workers come and go while calls of an unsafe tool arrive: each is executed once, and none is nak'd, which would
 // make its outcome unknown.
 func TestServeLosesNoCallWhenWorkersStop(t *testing.T) {
 	r := newRig(t)
 	var mu sync.Mutex
 	executed := map[schemas.CallKey]int{}
 	tool := tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "once"},
-		Execute: func(_ context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+		Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			executed[call.Key]++
@@ -207,7 +222,8 @@ func TestServeGivesUpWhatCannotBeAnswered(t *testing.T) {
 			t.Errorf("header %s is %q, want %q", name, got, want)
 		}
 	}
-	if letter.Subject != "agent.dead.AGENT_TOOL._" || !strings.Contains(letter.Header.Get("Loopbus-Dead-Reason"), "not%legal") {
+	if letter.Subject != "agent.dead.AGENT_TOOL._" ||
+		!strings.Contains(letter.Header.Get("Loopbus-Dead-Reason"), "not%legal") {
 		t.Errorf("letter at %s: %v", letter.Subject, letter.Header)
 	}
 	r.empty()
@@ -216,8 +232,9 @@ func TestServeGivesUpWhatCannotBeAnswered(t *testing.T) {
 // count answers with the number of the call.
 func (r *rig) count() tools.Tool {
 	n := 0
-	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "count", Parameters: json.RawMessage(`{"type":"object"}`)},
-		Execute: func(context.Context, tools.Call, func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "count",
+		Parameters: json.RawMessage(`{"type":"object"}`)},
+		Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {
 			n++
 			return schemas.TextResult(fmt.Sprint(n)), nil
 		}}

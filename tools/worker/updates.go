@@ -83,7 +83,8 @@ func (u *updates) message(r schemas.ToolResult) (*nats.Msg, error) {
 	update := schemas.Update{
 		Session: u.req.Session, Event: u.req.StartSeq, N: u.n, Time: time.Now(), Source: "/loopbus/toolworker/" + u.opts.ID,
 		RunID: u.req.RunID, TurnID: u.req.TurnID,
-		Data: &schemas.ToolExecutionUpdate{ToolCallID: u.req.ToolCallID, ToolName: u.req.ToolName, Call: u.req.Call, PartialResult: r},
+		Data: &schemas.ToolExecutionUpdate{ToolCallID: u.req.ToolCallID, ToolName: u.req.ToolName, Call: u.req.Call,
+			PartialResult: r},
 	}
 	header, payload, err := schemas.EncodeUpdate(update)
 	return &nats.Msg{Subject: u.opts.Subjects.LiveUpdate(u.req.Session), Header: header, Data: payload}, err

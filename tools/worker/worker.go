@@ -12,6 +12,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/components/metrics"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	"github.com/loopbus/loopbus/bus/pubsub"
 )
 
 // errStopping is the cause with which calls end that are still at work when StopTimeout is over.
@@ -125,7 +127,8 @@ func (w *Worker) drain(run *routerRun) error {
 }
 
 func (w *Worker) router(ctx context.Context) (*message.Router, error) {
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: w.opts.StopTimeout + 2*answerGrace}, w.routerLogger())
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: w.opts.StopTimeout + 2*answerGrace},
+		w.routerLogger())
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +137,9 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 		builder.HandlerBuckets = []float64{.001, .005, .02, .1, .5, 2, 10, 60, 600}
 		builder.AddPrometheusRouterMetrics(router)
 	}
-	router.AddMiddleware(w.deadLetters, middleware.CorrelationID, middleware.Recoverer)
+	publisher := pubsub.NewPublisher(w.opts.JS)
+	publisher.Distrust = true // the log takes the first answer of a call
+	router.AddMiddleware(w.deadLetters(), middleware.CorrelationID, middleware.Recoverer)
 	for _, tool := range w.opts.Tools {
 		queue := tool.Queue().Name()
 		subscriber, err := w.subscriber(ctx, queue)
@@ -142,7 +147,7 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 			return nil, fmt.Errorf("tool %s: %w", tool.Queue(), err)
 		}
 		handler := router.AddHandler(queue, Topic(w.opts.Subjects, queue), subscriber,
-			w.opts.Subjects.Command("*", "tool_result"), answerer{w}, toolHandler{w, tool}.handle)
+			w.opts.Subjects.Command("*", "tool_result"), answerer{w, publisher}, toolHandler{w, tool}.handle)
 		if tool.TimeoutMs > 0 {
 			handler.AddMiddleware(middleware.Timeout(milliseconds(tool.TimeoutMs)))
 		}
@@ -152,7 +157,17 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 
 // routerLogger keeps Watermill's own steps out of the log unless it is read for debugging.
 func (w *Worker) routerLogger() watermill.LoggerAdapter {
-	return watermill.NewSlogLoggerWithLevelMapping(w.opts.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
+	return noTraces{watermill.NewSlogLoggerWithLevelMapping(w.opts.Logger,
+		map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})}
+}
+
+// noTraces drops the traces that the router gives of every message, before anything is made of them.
+type noTraces struct{ watermill.LoggerAdapter }
+
+func (noTraces) Trace(string, watermill.LogFields) {}
+
+func (n noTraces) With(fields watermill.LogFields) watermill.LoggerAdapter {
+	return noTraces{n.LoggerAdapter.With(fields)}
 }
 
 func milliseconds(n int64) time.Duration {

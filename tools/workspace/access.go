@@ -62,8 +62,8 @@ func (w *Workspace) MkdirAll(path string, perm fs.FileMode) error {
 }
 
 // FS returns the files of the directory that an absolute path is confined to, and the name in it of what the path leads
-// to. Links are followed where they stay inside; what is outside cannot be opened. The files are those of the workspace:
-// they cannot be used after [Workspace.Close].
+// to. Links are followed where they stay inside; what is outside cannot be opened. The files are those of the
+// workspace: they cannot be used after [Workspace.Close].
 func (w *Workspace) FS(path string) (files fs.FS, name string, err error) {
 	a, rel, err := w.locate(path, toRead)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/loopbus/loopbus/tools/workspace"
 )
 
-// Whatever a path is made of: what is read lies inside, what is written too, and nothing outside changes. The targets of
-// three links are part of what is tried.
+// Whatever a path is made of: what is read lies inside, what is written too, and nothing outside changes. The targets
+// of three links are part of what is tried.
 func FuzzConfinement(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"a", "x", "y", "z"}, {"l0/../../outside/secret", "d", "..", "/"}, {"l0/l1/l2/secret", "..", "../..", "outside"},
 		{"~/../outside", ".", "l0", "l1"}, {"@l2", "BASE/outside/secret", "BASE/root/../outside", "l1/secret"},
-		{"BASE/root/d/../../outside/secret", "BASE/root", "BASE/", "BASE/rooty"}, {"l0/new", "d/..", "d/./../..//outside", "BASE/outside/new"},
+		{"BASE/root/d/../../outside/secret", "BASE/root", "BASE/", "BASE/rooty"},
+		{"l0/new", "d/..", "d/./../..//outside", "BASE/outside/new"},
 		{"d\u00a0/..//l1/", "/proc/self/root", "/proc/self/cwd/..", "\x00"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])

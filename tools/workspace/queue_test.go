@@ -13,7 +13,8 @@ import (
 )
 
 // enqueue starts a call of Exclusive that tells its name when it runs, and returns when it has its place.
-func enqueue(t *testing.T, ctx context.Context, w *workspace.Workspace, path, name string, order chan<- string) <-chan error {
+func enqueue(t *testing.T, ctx context.Context, w *workspace.Workspace, path, name string,
+	order chan<- string) <-chan error {
 	t.Helper()
 	before, ended := w.Queued(), make(chan error, 1)
 	go func() {

@@ -191,7 +191,8 @@ func TestSwappedLinkDoesNotLeadOut(t *testing.T) {
 
 func TestOpenReportsAllMistakes(t *testing.T) {
 	base := area(t)
-	_, err := workspace.Open(workspace.Options{Root: base + "/no1", Also: []string{base + "/no2"}, Files: []string{"/x/[", base + "/no3/*"}})
+	_, err := workspace.Open(workspace.Options{Root: base + "/no1", Also: []string{base + "/no2"},
+		Files: []string{"/x/[", base + "/no3/*"}})
 	for _, want := range []string{"no1", "no2", "[", "no3"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not name %s", err, want)
@@ -203,7 +204,8 @@ func TestOpenReportsAllMistakes(t *testing.T) {
 func TestRootOfEverything(t *testing.T) {
 	base := area(t)
 	w := open(t, workspace.Options{Root: "/", Dir: base + "/root"})
-	for path, want := range map[string]string{"a": "root/a", "out": "outside/secret", "/..": "directory", "/../" + base + "/root/a": "root/a"} {
+	for path, want := range map[string]string{"a": "root/a", "out": "outside/secret", "/..": "directory",
+		"/../" + base + "/root/a": "root/a"} {
 		if got := outcome(w, path); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}

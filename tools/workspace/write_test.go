@@ -20,11 +20,14 @@ func TestWritingIsConfined(t *testing.T) {
 	if err := os.Symlink("../outside/new", base+"/root/newout"); err != nil {
 		t.Fatal(err)
 	}
-	w := open(t, workspace.Options{Root: base + "/root", Home: base + "/home", Files: []string{base + "/outside/spill-[0-9]"}})
+	w := open(t, workspace.Options{Root: base + "/root", Home: base + "/home",
+		Files: []string{base + "/outside/spill-[0-9]"}})
 	before := tree(t, base+"/outside") + tree(t, base+"/home")
 	for _, path := range []string{
-		"../outside/new", "../outside/secret", "../new", "out", "outabs/new", "outabs/secret", "up/new", "up/outside/secret", "newout",
-		"~/h", "~/new", base + "/outside/secret", base + "/outside/new", base + "/outside/spill-1", base + "/rootnew", "/", "/new",
+		"../outside/new", "../outside/secret", "../new", "out", "outabs/new", "outabs/secret", "up/new", "up/outside/secret",
+		"newout",
+		"~/h", "~/new", base + "/outside/secret", base + "/outside/new", base + "/outside/spill-1", base + "/rootnew", "/",
+		"/new",
 		"d/../../outside/new", base + "/root/../outside/new", base + "/root/d/../../outside/new",
 	} {
 		full := w.Resolve(path)
@@ -97,7 +100,8 @@ func TestFS(t *testing.T) {
 	if data, err := fs.ReadFile(files, name+"/b"); err != nil || string(data) != "root/d/b" {
 		t.Errorf("%q, %v", data, err)
 	}
-	for _, name := range []string{"out", "outabs/secret", "up/outside/secret", "etc/passwd", "../outside/secret", "/etc/passwd"} {
+	for _, name := range []string{"out", "outabs/secret", "up/outside/secret", "etc/passwd", "../outside/secret",
+		"/etc/passwd"} {
 		if data, err := fs.ReadFile(files, name); err == nil {
 			t.Errorf("%s: read %q", name, data)
 		}

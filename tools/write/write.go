@@ -43,23 +43,16 @@ type arguments struct {
 // It is idempotent: a call has the content of the whole file in it, so that carrying it out again, after a worker that
 // died in the middle, leaves the same file. Calls for one file wait for each other, and for edits, in this process.
 func New(w *workspace.Workspace) tools.Tool {
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
-			Effect:           schemas.EffectIdempotent,
-			ArgumentRewrites: []schemas.ArgumentRewrite{schemas.RenameArgument("path", "file_path")},
-		},
-		Execute: writer{w}.execute,
-	}
+	return tools.Must(tools.Typed(schemas.ToolDefinition{
+		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
+		Effect:           schemas.EffectIdempotent,
+		ArgumentRewrites: []schemas.ArgumentRewrite{schemas.RenameArgument("path", "file_path")},
+	}, writer{w}.execute))
 }
 
 type writer struct{ workspace *workspace.Workspace }
 
-func (w writer) execute(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-	args, err := tools.DecodeArguments[arguments](call)
-	if err != nil {
-		return schemas.ToolResult{}, err
-	}
+func (w writer) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
 	}
@@ -70,7 +63,7 @@ func (w writer) execute(ctx context.Context, call tools.Call, _ func(schemas.Too
 	if err := w.prepare(path); err != nil {
 		return schemas.ToolResult{}, err
 	}
-	err = w.workspace.Exclusive(ctx, path, func() error { return w.write(path, args.Content) })
+	err := w.workspace.Exclusive(ctx, path, func() error { return w.write(path, args.Content) })
 	if err != nil {
 		return schemas.ToolResult{}, nodeerr.New(err, "open", path)
 	}

@@ -9,7 +9,21 @@ import (
 	"syscall"
 )
 
-// Context returns a context that the first interrupt or SIGTERM ends, with the signal as its cause. By then a second
+// Received is the cause of a context that a signal has ended.
+type Received struct{ Signal os.Signal }
+
+// Error names the signal.
+func (r Received) Error() string { return fmt.Sprintf("%s signal received", r.Signal) }
+
+// Status is what shells report of a process that the signal has ended: 128 and its number.
+func (r Received) Status() int {
+	if n, ok := r.Signal.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return 1
+}
+
+// Context returns a context that the first interrupt or SIGTERM ends, with a [Received] as its cause. By then a second
 // one kills the process: what [signal.NotifyContext] gives would swallow it for a moment after the first.
 func Context() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -18,7 +32,7 @@ func Context() context.Context {
 	go func() {
 		s := <-signals
 		signal.Stop(signals)
-		cancel(fmt.Errorf("%s signal received", s))
+		cancel(Received{s})
 	}()
 	return ctx
 }

@@ -5,14 +5,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/edit"
@@ -42,13 +43,15 @@ func CheckNames(names []string) error {
 
 // Options configures [Run].
 type Options struct {
-	ID          string   // of the worker
-	Workspace   string   // whose sessions call the tools; empty is none
-	Tools       []string // by name
-	Root        string   // paths outside it are refused
-	Env         []string // further variables that commands may see
-	Bash        Bash     // what commands are confined to
-	Concurrency int      // calls of each tool at once
+	ID          string        // of the worker
+	Workspace   string        // whose sessions call the tools; empty is none
+	Tools       []string      // by name
+	Root        string        // paths outside it are refused
+	Env         []string      // further variables that commands may see
+	Bash        Bash          // what commands are confined to
+	ReadTimeout time.Duration // of calls of tools that only read; 0 is their default, less than that none
+	Concurrency int           // calls of each tool at once
+	AckWait     time.Duration // see [worker.Options]; 0 is its default
 	StopTimeout time.Duration
 	Environ     []string
 	Logger      *slog.Logger
@@ -62,6 +65,14 @@ type Bash struct {
 	Sandbox bash.Sandbox
 	Network bool
 	Hide    []string
+	Outputs Outputs
+}
+
+// Outputs says what is kept of outputs that are too long to be shown; zero values are the defaults of [bash.Options].
+type Outputs struct {
+	Dir         string
+	Size, Total int64 // bytes, of one and of all together
+	Age         time.Duration
 }
 
 // maxImageBytes keeps an image within what the inbox takes as one command; bigger ones are scaled down.
@@ -69,7 +80,11 @@ const maxImageBytes = 400 << 10
 
 // Run serves the built-in tools that the options name until ctx ends and then drains.
 func Run(ctx context.Context, c *bus.Conn, o Options) error {
-	names := bash.SpillPattern(os.TempDir())
+	var err error
+	if o.Bash.Outputs.Dir, err = bash.SpillDir(o.Bash.Outputs.Dir); err != nil {
+		return err
+	}
+	names := bash.SpillPattern(o.Bash.Outputs.Dir)
 	ws, err := workspace.Open(workspace.Options{Root: o.Root, Home: o.Root, Files: []string{names}})
 	if err != nil {
 		return fmt.Errorf("--root: %w", err)
@@ -79,6 +94,11 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 		if err := prepareBash(ctx, bashOptions(ws, o)); err != nil {
 			return err
 		}
+		tidy, stop := context.WithCancel(ctx)
+		var tidied sync.WaitGroup
+		tidied.Go(func() { bash.Tidy(tidy, bashOptions(ws, o)) })
+		defer tidied.Wait()
+		defer stop()
 	}
 	return Serve(ctx, c, o, build(ws, o))
 }
@@ -87,7 +107,8 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 func Serve(ctx context.Context, c *bus.Conn, o Options, set []tools.Tool) error {
 	w, err := worker.New(worker.Options{
 		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: set, Workspace: o.Workspace,
-		Announced: o.Announced, Concurrency: o.Concurrency, StopTimeout: o.StopTimeout, Logger: o.Logger, Registerer: o.Registerer,
+		Announced: o.Announced, Concurrency: o.Concurrency, AckWait: o.AckWait, StopTimeout: o.StopTimeout, Logger: o.Logger,
+		Registerer: o.Registerer,
 	})
 	if err != nil {
 		return err
@@ -114,6 +135,11 @@ func build(ws *workspace.Workspace, o Options) (set []tools.Tool) {
 			set = append(set, bash.New(bashOptions(ws, o)))
 		}
 	}
+	for i := range set {
+		if set[i].Effect == schemas.EffectReadOnly && o.ReadTimeout != 0 {
+			set[i].TimeoutMs = max(o.ReadTimeout.Milliseconds(), 0)
+		}
+	}
 	return set
 }
 
@@ -121,11 +147,13 @@ func bashOptions(ws *workspace.Workspace, o Options) bash.Options {
 	return bash.Options{
 		Workspace: ws, Environ: o.Environ, Env: o.Env, Limits: o.Bash.Limits, Sandbox: o.Bash.Sandbox,
 		SandboxNetwork: o.Bash.Network, SandboxHide: o.Bash.Hide,
+		TempDir: o.Bash.Outputs.Dir, SpillBytes: o.Bash.Outputs.Size, SpillTotal: o.Bash.Outputs.Total,
+		SpillAge: o.Bash.Outputs.Age,
 	}
 }
 
-// prepareBash refuses to begin without the sandbox that was asked for, and keeps commands from the keys in our environment where
-// there is none.
+// prepareBash refuses to begin without the sandbox that was asked for, and keeps commands from the keys in our
+// environment where there is none.
 func prepareBash(ctx context.Context, o bash.Options) error {
 	if o.Sandbox == "" || o.Sandbox == bash.SandboxNone {
 		bash.HideEnvironment()

@@ -25,11 +25,11 @@ type roll struct {
 	Sides int `json:"sides,omitempty" jsonschema:"description=Sides of each die,minimum=2,default=6"`
 }
 
-func rollDice(ctx context.Context, _ tools.Call, p roll, update func(schemas.ToolResult)) (schemas.ToolResult, error) {
+func rollDice(ctx context.Context, call tools.Call, p roll) (schemas.ToolResult, error) {
 	sum := 0
 	for i := range p.Count {
 		sum += 1 + rand.IntN(p.Sides)
-		update(schemas.TextResult(fmt.Sprintf("%d dice: %d so far", i+1, sum)))
+		call.Update(schemas.TextResult(fmt.Sprintf("%d dice: %d so far", i+1, sum)))
 	}
 	return schemas.TextResult(fmt.Sprintf("%d dice with %d sides: %d", p.Count, p.Sides, sum)), tools.Interrupted(ctx)
 }
@@ -37,7 +37,8 @@ func rollDice(ctx context.Context, _ tools.Call, p roll, update func(schemas.Too
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dice, err := tools.Typed(schemas.ToolDefinition{Name: "dice", Description: "Rolls dice.", Effect: schemas.EffectReadOnly}, rollDice)
+	dice, err := tools.Typed(schemas.ToolDefinition{Name: "dice", Description: "Rolls dice.",
+		Effect: schemas.EffectReadOnly}, rollDice)
 	if err != nil {
 		log.Fatal(err)
 	}

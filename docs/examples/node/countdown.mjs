@@ -11,7 +11,8 @@ const TOOL = "countdown";
 const WORKER = `node-${nuid.next().toLowerCase()}`;
 const CONCURRENCY = 4;
 const UNSAFE = false; // this tool may be carried out twice: its effect class is read_only
-const ACK_WAIT = 30_000; // ms without a sign of life after which another worker gets the call
+const ACK_WAIT = 4_000; // ms without a heartbeat after which another worker gets the call, in a consumer that we make
+const HEARTBEAT = 1_000; // ms between two, whatever the consumer has: another worker may shorten it
 const TTL = 30; // s that the announcement outlives us
 const REPLY = /^(agent\.reply|_INBOX)(\.[A-Za-z0-9_-]{1,64}){1,14}$/;
 
@@ -99,7 +100,7 @@ async function slot() {
 }
 
 async function handle(msg) {
-  const alive = setInterval(() => msg.working(), ACK_WAIT / 3); // 5.
+  const alive = setInterval(() => msg.working(), HEARTBEAT); // 5.
   try {
     const [session, call] = msg.subject.split(".").slice(-2);
     const begun = Date.now();
@@ -115,7 +116,7 @@ async function handle(msg) {
       worker: WORKER,
     };
     if (req.replyTo) nc.publish(req.replyTo, JSON.stringify(answer)); // 8., to a caller that is no session
-    else await store(`agent.cmd.${session}.tool_result`, answer, `${session}/${call}/result`);
+    else await store(`agent.cmd.${session}.tool_result`, answer, `${session}/${call}/${req.nonce ?? nuid.next()}/result`);
     msg.ack(); // 9. only now
   } finally {
     clearInterval(alive);

@@ -12,7 +12,7 @@ TOOL=count
 WORKER="shell-$$-$RANDOM"
 REPEATABLE=true # its effect class is read_only
 TTL=30          # seconds that the announcement outlives us
-ALIVE=10        # seconds between signs of life; without one for 30 another worker gets the call
+HEARTBEAT=1     # seconds between two; without one for the consumer's ack wait, 4, another worker gets the call
 INBOX="_INBOX.loopbus.$WORKER"
 REPLY='^(agent\.reply|_INBOX)(\.[A-Za-z0-9_-]{1,64}){1,14}$'
 
@@ -20,6 +20,8 @@ UNKNOWN="The outcome of this call is unknown: the worker that ran it was lost be
 because the tool is not safe to repeat. Check what happened before calling it again."
 
 log() { printf '%s\n' "$*" >&2; }
+# Waits so many seconds, without a process that could outlive this one.
+nap() { read -rt "$1" <> <(:) || :; }
 now() { printf '%s' "${EPOCHREALTIME//[.,]/}"; } # microseconds
 
 # Publishes without a word; with -J it fails unless the stream has the message. Templates would read {{ }} in what we say.
@@ -35,8 +37,7 @@ announce() {
 			everyMs: {type: "integer", minimum: 1, description: "Milliseconds between two numbers (default: 1000)"}}}}')
 	while :; do
 		pub -J -H "Nats-TTL:${TTL}s" "\$KV.agent_tools.$TOOL.$WORKER" "$announcement" || log "announcement not renewed"
-		sleep $((TTL / 3)) &
-		wait $!
+		nap $((TTL / 3))
 	done
 }
 
@@ -50,7 +51,7 @@ consumer() {
 	nats consumer info AGENT_TOOL "$TOOL" >/dev/null 2>&1 && return
 	nats --timeout=10s req --raw "\$JS.API.CONSUMER.CREATE.AGENT_TOOL.$TOOL.agent.tool.$TOOL.*.*" "$(jq -cn --arg tool "$TOOL" '{
 		stream_name: "AGENT_TOOL", action: "create", config: {durable_name: $tool, name: $tool,
-			filter_subject: "agent.tool.\($tool).*.*", ack_policy: "explicit", ack_wait: 30000000000,
+			filter_subject: "agent.tool.\($tool).*.*", ack_policy: "explicit", ack_wait: 4000000000,
 			max_deliver: -1, max_ack_pending: -1, deliver_policy: "all", replay_policy: "instant"}}')" 2>/dev/null |
 		jq -e '.error == null' >/dev/null && return
 	log "no consumer: is a runner connected to this server?"
@@ -73,7 +74,7 @@ job() {
 	session=${subject%.*}
 	session=${session##*.}
 
-	while sleep "$ALIVE"; do pub "$ack" +WPI; done & # 5.
+	while nap "$HEARTBEAT"; do pub "$ack" +WPI; done & # 5.
 	alive=$!
 	begun=$(now)
 	local text is_error=false
@@ -102,7 +103,10 @@ job() {
 
 # Repeats the answer until the stream has it: its message id makes one of many.
 store() {
-	until pub -J -H "Nats-Msg-Id:$session/$call/result" "agent.cmd.$session.tool_result" "$answer"; do
+	local nonce
+	nonce=$(jq -r '.nonce // ""' <<<"$request")
+	nonce=${nonce:-$(date +%s%N)$RANDOM$RANDOM}
+	until pub -J -H "Nats-Msg-Id:$session/$call/$nonce/result" "agent.cmd.$session.tool_result" "$answer"; do
 		log "result of $session/$call not stored, trying again"
 		sleep 1
 	done

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
@@ -33,11 +33,11 @@ func Main() {
 // serve runs a server until standard input ends, as it also does when the test dies. It says when it is up, and when it
 // has caught up with the others.
 func serve(config string) error {
-	var o bus.ServerOptions
+	var o embedded.Options
 	if err := json.Unmarshal([]byte(config), &o); err != nil {
 		return err
 	}
-	s, err := bus.StartServer(o)
+	s, err := embedded.Start(o)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ type child struct {
 }
 
 // launch starts a server and returns once it is up.
-func launch(tb testing.TB, o bus.ServerOptions) *child {
+func launch(tb testing.TB, o embedded.Options) *child {
 	tb.Helper()
 	config, err := json.Marshal(o)
 	if err != nil {

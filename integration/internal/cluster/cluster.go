@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
@@ -23,7 +24,7 @@ type Options struct {
 // Cluster is some servers that belong together. Its methods are for the goroutine of the test.
 type Cluster struct {
 	tb      testing.TB
-	options []bus.ServerOptions
+	options []embedded.Options
 	servers []*child // nil where one is down
 	ready   []bool   // whether it has said so
 	links   []*link  // between the servers, if they are severable
@@ -37,7 +38,7 @@ func Start(tb testing.TB, o Options) *Cluster {
 	if n == 0 {
 		n = 3
 	}
-	c := &Cluster{tb: tb, options: make([]bus.ServerOptions, n), servers: make([]*child, n), ready: make([]bool, n)}
+	c := &Cluster{tb: tb, options: make([]embedded.Options, n), servers: make([]*child, n), ready: make([]bool, n)}
 	ports, err := process.FreePorts(2 * n)
 	if err != nil {
 		tb.Fatal(err)
@@ -52,11 +53,11 @@ func Start(tb testing.TB, o Options) *Cluster {
 		}
 	})
 	for i := range n {
-		c.options[i] = bus.ServerOptions{
+		c.options[i] = embedded.Options{
 			Name: fmt.Sprintf("n%d", i), Listen: listen[i], StoreDir: dirs[i], SyncAlways: o.SyncAlways,
 		}
 		if n > 1 {
-			c.options[i].Cluster = bus.ClusterOptions{Name: "test", Listen: routes[i], Routes: routes}
+			c.options[i].Cluster = embedded.ClusterOptions{Name: "test", Listen: routes[i], Routes: routes}
 		}
 		if o.Severable {
 			c.options[i].Cluster.Routes = c.linksFrom(i, routes)

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// nowhere is what servers are told of each other's addresses where they should use their links only: nobody listens there.
+// nowhere is what servers are told of each other's addresses where they should use their links only: nobody listens
+// there.
 const nowhere = "127.0.0.1:1"
 
 // link passes connections from one server on to another, unless it is cut.

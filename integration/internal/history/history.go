@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Command is a command as its client knows it. Commands of a session are in the order in which one client sent them, each
-// after it knew of the one before what it ever would.
+// Command is a command as its client knows it. Commands of a session are in the order in which one client sent them,
+// each after it knew of the one before what it ever would.
 type Command struct {
 	Session string
 	ID      string
@@ -35,8 +35,6 @@ type History struct {
 	Commands   []Command
 	Logs       map[string][]schemas.Event // by session, verified
 	Executions map[string]int             // by key
-	// OrderWait is how long a command waits for an earlier one that a lost runner had received. Then it passes.
-	OrderWait time.Duration
 	// Counted says what a call's executions are counted under; false if they are not.
 	Counted func(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (Call, bool)
 }
@@ -73,14 +71,9 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s [%s]", v.Class, at, v.What, strings.Join(v.Commands, " "))
 }
 
-// Report is what [Check] found.
-type Report struct {
-	Violations []Violation // by session and sequence
-	Passed     int         // pairs of commands of which the later passed the earlier after its OrderWait
-}
-
-// Check holds everything against the promises. It takes the sessions for healed: nothing may be under way.
-func Check(h History) Report {
+// Check holds everything against the promises and returns what breaks them, by session and sequence. It takes the
+// sessions for healed: nothing may be under way.
+func Check(h History) []Violation {
 	c := &checker{History: h, asked: map[string]bool{}}
 	sent := map[string][]Command{}
 	for _, cmd := range h.Commands {
@@ -102,14 +95,13 @@ func Check(h History) Report {
 	slices.SortFunc(c.found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.String(), b.String()))
 	})
-	return Report{c.found, c.passed}
+	return c.found
 }
 
 type checker struct {
 	History
-	asked  map[string]bool // keys of the calls that the logs have
-	found  []Violation
-	passed int
+	asked map[string]bool // keys of the calls that the logs have
+	found []Violation
 }
 
 func (c *checker) report(class Class, session string, seq uint64, commands []string, format string, args ...any) {

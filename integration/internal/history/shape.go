@@ -6,9 +6,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// checkShape walks through the log and wants runs, turns and messages to begin and end in pairs, every user message to be
-// the text of the one command that brought it, and no input that was queued as steering or follow-up to be left behind by a run that
-// ended of its own accord.
+// checkShape walks through the log and wants runs, turns and messages to begin and end in pairs, every user message to
+// be the text of the one command that brought it, and no input that was queued as steering or follow-up to be left
+// behind by a run that ended of its own accord.
 func (s *sessionCheck) checkShape() {
 	w := &walk{sessionCheck: s, waiting: map[string]bool{}, brought: map[string]string{}}
 	for _, cmd := range s.cmds {

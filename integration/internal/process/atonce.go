@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// TestsAtOnce lets n parallel tests run at once, unless -parallel says otherwise: those that have processes wait most of the time
-// until something is noticed, and leave the processor to others. It belongs into TestMain and parses the flags.
+// TestsAtOnce lets n parallel tests run at once, unless -parallel says otherwise: those that have processes wait most
+// of the time until something is noticed, and leave the processor to others. It belongs into TestMain and parses the
+// flags.
 func TestsAtOnce(n int) error {
 	flag.Parse()
 	given := false

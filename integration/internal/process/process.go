@@ -51,6 +51,9 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
+// PID is the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

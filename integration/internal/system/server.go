@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 )
 
 // StartServer starts a server on a free port with its streams in a directory of the test.
-func StartServer(tb testing.TB, syncAlways bool) *bus.Server {
+func StartServer(tb testing.TB, syncAlways bool) *embedded.Server {
 	tb.Helper()
-	server, err := bus.StartServer(bus.ServerOptions{Listen: "127.0.0.1:0", StoreDir: tb.TempDir(), SyncAlways: syncAlways})
+	server, err := embedded.Start(embedded.Options{Listen: "127.0.0.1:0", StoreDir: tb.TempDir(),
+		SyncAlways: syncAlways})
 	if err != nil {
 		tb.Fatal(err)
 	}

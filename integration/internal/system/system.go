@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/live"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
@@ -17,13 +21,13 @@ import (
 type Options struct {
 	Model          driver.Model
 	Tools          []tools.Tool
-	Streams        bus.StreamOptions
+	Streams        streams.Options
 	SnapshotEvery  uint64
 	UpdateInterval time.Duration
 	Limits         schemas.Limits
 	AbortGrace     time.Duration
 	Logger         *slog.Logger // of the runner; nil discards
-	Host           func(*driver.HostOptions)
+	Host           func(*host.Options)
 }
 
 // System is a runner, a toolworker and a client. The client shares the worker's connections.
@@ -39,8 +43,9 @@ func Start(tb testing.TB, url string, o Options) *System {
 	tb.Helper()
 	s := &System{URL: url}
 	s.Runner = StartRunner(tb, url, RunnerOptions{
-		Model: o.Model, Streams: o.Streams, Inbox: bus.InboxOptions{Logger: o.Logger}, Updates: bus.UpdateOptions{Interval: o.UpdateInterval},
-		Host: func(h *driver.HostOptions) {
+		Model: o.Model, Streams: o.Streams, Inbox: inbox.Options{Logger: o.Logger},
+		Updates: live.Options{Interval: o.UpdateInterval},
+		Host: func(h *host.Options) {
 			h.OnEvent, h.SnapshotEvery, h.AbortGrace, h.Defaults.Limits = s.event, o.SnapshotEvery, o.AbortGrace, o.Limits
 			if o.Host != nil {
 				o.Host(h)

@@ -31,7 +31,8 @@ func (s *System) LogOf(tb testing.TB, session string) []schemas.Event {
 // Verify fails the test if a session's log, or its snapshot, is not what a runner has to leave.
 func Verify(tb testing.TB, store *eventstore.Store, session string) eventstore.Report {
 	tb.Helper()
-	report, err := store.Verify(tb.Context(), session, eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(session)})
+	report, err := store.Verify(tb.Context(), session,
+		eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(session)})
 	if err != nil {
 		tb.Fatal(err)
 	}

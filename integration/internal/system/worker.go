@@ -16,12 +16,12 @@ var Echo = tools.Tool{
 	ToolDefinition: schemas.ToolDefinition{
 		Name: "echo", Parameters: json.RawMessage(`{"type":"object","properties":{"v":{"type":"string"}}}`),
 	},
-	Execute: func(_ context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
+	Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
 		return schemas.TextResult(string(call.Arguments)), nil
 	},
 }
 
-// StartWorker serves tools on c under an id. Who needs them waits with [bus.Toolbox.Wait]. The streams have to be
+// StartWorker serves tools on c under an id. Who needs them waits with [registry.Toolbox.Wait]. The streams have to be
 // there. stop stops it as SIGTERM does; the end of the test calls it too.
 func StartWorker(tb testing.TB, c *bus.Conn, id string, served ...tools.Tool) (stop func()) {
 	tb.Helper()

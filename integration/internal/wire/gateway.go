@@ -1,6 +1,6 @@
-// Package wire is a gateway between NATS clients and their server. It understands as much of the protocol as it takes to
-// see each message, and loses, holds or lets pass what it is told to. So what is done to a program is done to it at the
-// only place where it has effects, and the program itself knows nothing of it.
+// Package wire is a gateway between NATS clients and their server. It understands as much of the protocol as it takes
+// to see each message, and loses, holds or lets pass what it is told to. So what is done to a program is done to it at
+// the only place where it has effects, and the program itself knows nothing of it.
 package wire
 
 import (

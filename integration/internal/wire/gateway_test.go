@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 )
 
@@ -57,7 +57,7 @@ type rig struct {
 
 func newRig(t *testing.T, tap wire.Tap) *rig {
 	t.Helper()
-	server, err := bus.StartServer(bus.ServerOptions{StoreDir: t.TempDir()})
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,8 @@ func TestATapSeesWhatPasses(t *testing.T) {
 	var sent, received wire.Message
 	r := newRig(t, funcTap{
 		sent: func(m *wire.Message) wire.Verdict {
-			sent = wire.Message{Subject: m.Subject, Header: append([]byte(nil), m.Header...), Data: append([]byte(nil), m.Data...)}
+			sent = wire.Message{Subject: m.Subject, Header: append([]byte(nil), m.Header...),
+				Data: append([]byte(nil), m.Data...)}
 			return wire.Pass
 		},
 		received: func(m *wire.Message) wire.Verdict {

@@ -43,7 +43,8 @@ func TestReplyWithBlocksThatOverlap(t *testing.T) {
 		s.Finish(schemas.StopToolUse)
 		return nil
 	})
-	const want = `start 0; thinking_start 0; text_start 1; thinking_delta 0 hm; toolcall_start 2 /read; toolcall_delta 2 {"path": "a; ` +
+	const want = `start 0; thinking_start 0; text_start 1; thinking_delta 0 hm; toolcall_start 2 /read; ` +
+		`toolcall_delta 2 {"path": "a; ` +
 		`text_delta 1; thinking_end 0 hm; toolcall_delta 2 .txt"}; toolcall_end 2 c1/read{"path":"a.txt"}; ` +
 		`text_end 1 said at the end; done 0 toolUse`
 	if d := cmp.Diff(want, names(events)); d != "" {
@@ -132,8 +133,10 @@ func TestAbortKeepsWhatWasSaid(t *testing.T) {
 		<-ctx.Done()
 		return errors.New("some words of the SDK")
 	})
-	want := schemas.Contents{schemas.Text{Text: "half"}, schemas.ToolCall{ID: "c", Name: "ls", Arguments: json.RawMessage(`{"path":"/tm"}`)}}
-	if d := cmp.Diff(want, final.Content); d != "" || final.StopReason != schemas.StopAborted || final.ErrorMessage != providers.TextAborted {
+	want := schemas.Contents{schemas.Text{Text: "half"},
+		schemas.ToolCall{ID: "c", Name: "ls", Arguments: json.RawMessage(`{"path":"/tm"}`)}}
+	if d := cmp.Diff(want, final.Content); d != "" || final.StopReason != schemas.StopAborted ||
+		final.ErrorMessage != providers.TextAborted {
 		t.Errorf("%s %q (-want +got):\n%s", final.StopReason, final.ErrorMessage, d)
 	}
 	asked := false
@@ -160,7 +163,7 @@ func TestSilentStreamTimesOut(t *testing.T) {
 	})
 }
 
-// A reader may take longer over an event than the vendor may be silent, and signs of life are no silence.
+// A reader may take longer over an event than the vendor may be silent, and heartbeats are no silence.
 func TestWhatIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		req := request()
@@ -204,7 +207,8 @@ func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
 			t.Errorf("recovered %v", r)
 		}
 	}()
-	for range assemble.Run(t.Context(), request(), func(_ context.Context, s *assemble.Stream) error { s.Start(); return nil }) {
+	for range assemble.Run(t.Context(), request(),
+		func(_ context.Context, s *assemble.Stream) error { s.Start(); return nil }) {
 		panic("mine")
 	}
 }
@@ -215,7 +219,8 @@ func TestNoSecretInErrorTexts(t *testing.T) {
 	said := []string{req.APIKey, url.QueryEscape(req.APIKey), "header-secret-1", "header-secret-2", "of-the-package"}
 	_, final := collect(t, t.Context(), req, func(_ context.Context, s *assemble.Stream) error {
 		s.Hide("of-the-package")
-		return &url.Error{Op: "Post", URL: "https://vendor?key=" + req.APIKey, Err: errors.New("not-a-secret " + strings.Join(said, " "))}
+		return &url.Error{Op: "Post", URL: "https://vendor?key=" + req.APIKey,
+			Err: errors.New("not-a-secret " + strings.Join(said, " "))}
 	})
 	for _, secret := range said {
 		if strings.Contains(final.ErrorMessage, secret) {
@@ -226,7 +231,10 @@ func TestNoSecretInErrorTexts(t *testing.T) {
 		t.Error(final.ErrorMessage)
 	}
 	req.APIKey = "ollama"
-	_, final = collect(t, t.Context(), req, func(context.Context, *assemble.Stream) error { return errors.New("ollama is not running") })
+	_, final = collect(t, t.Context(), req, func(context.Context,
+		*assemble.Stream) error {
+		return errors.New("ollama is not running")
+	})
 	if final.ErrorMessage != "ollama is not running" {
 		t.Error(final.ErrorMessage)
 	}

@@ -18,7 +18,7 @@ type Block struct {
 	text      strings.Builder // what was said, or a call's arguments as JSON
 	joiner    wtf8.Joiner
 	ended     bool
-	signature string
+	signature []byte
 	redacted  bool
 	id, name  string
 	arguments json.RawMessage // of an ended call
@@ -38,6 +38,10 @@ func (s *Stream) OpenToolCall(id, name string) *Block {
 func (s *Stream) open(b *Block) *Block {
 	s.Start()
 	b.s, b.index = s, len(s.blocks)
+	if !s.room(b) {
+		b.ended = true // it takes nothing in and is no part of the reply
+		return b
+	}
 	s.blocks = append(s.blocks, b)
 	e := schemas.StreamEvent{Type: schemas.StreamTextStart, ContentIndex: b.index}
 	switch b.kind {
@@ -54,7 +58,7 @@ func (s *Stream) open(b *Block) *Block {
 // Delta appends to the text, or to the JSON of a tool call's arguments. A delta that is empty is an event all the same.
 // Half an emoji is held back until its other half has come. After [Block.End] it does nothing.
 func (b *Block) Delta(delta string) {
-	if b.ended {
+	if b.ended || !b.grow(len(delta)) {
 		return
 	}
 	if whole := b.joiner.Add(delta); whole != "" || delta == "" {
@@ -77,7 +81,7 @@ func (b *Block) append(delta string) {
 // Replace sets the whole text, or the JSON of the whole arguments, without a delta: for vendors that say it again, or
 // only, at the end. After [Block.End] it does nothing.
 func (b *Block) Replace(text string) {
-	if b.ended {
+	if b.ended || !b.grow(len(text)-b.text.Len()) {
 		return
 	}
 	b.joiner = wtf8.Joiner{}
@@ -89,13 +93,21 @@ func (b *Block) Replace(text string) {
 func (b *Block) Text() string { return b.text.String() }
 
 // Sign sets the vendor's signature, over an earlier one. It is kept byte for byte. It may come after the end.
-func (b *Block) Sign(signature string) { b.signature = signature }
+func (b *Block) Sign(signature string) {
+	if b.s.grow(len(signature) - len(b.signature)) {
+		b.signature = []byte(signature)
+	}
+}
 
 // AddSignature appends to the signature.
-func (b *Block) AddSignature(piece string) { b.signature += piece }
+func (b *Block) AddSignature(piece string) {
+	if b.s.grow(len(piece)) {
+		b.signature = append(b.signature, piece...)
+	}
+}
 
 // Signature returns the signature so far.
-func (b *Block) Signature() string { return b.signature }
+func (b *Block) Signature() string { return string(b.signature) }
 
 // Redact says that the vendor hid the words of the thinking: only its signature counts.
 func (b *Block) Redact() { b.redacted = true }
@@ -150,7 +162,7 @@ func (b *Block) toolCall() schemas.ToolCall {
 	if arguments == nil {
 		arguments = partialjson.Parse(b.text.String())
 	}
-	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: b.signature}
+	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: string(b.signature)}
 }
 
 // EndAll ends the blocks that are still open, in the order of their indexes. The stream's done does so by itself.
@@ -179,9 +191,11 @@ func (s *Stream) content() schemas.Contents {
 	for _, b := range s.blocks {
 		switch b.kind {
 		case schemas.ContentText:
-			cs = append(cs, schemas.Text{Text: b.text.String(), TextSignature: b.signature})
+			cs = append(cs, schemas.Text{Text: b.text.String(), TextSignature: string(b.signature)})
 		case schemas.ContentThinking:
-			cs = append(cs, schemas.Thinking{Thinking: b.text.String(), ThinkingSignature: b.signature, Redacted: b.redacted})
+			cs = append(cs, schemas.Thinking{
+				Thinking: b.text.String(), ThinkingSignature: string(b.signature), Redacted: b.redacted,
+			})
 		case schemas.ContentToolCall:
 			cs = append(cs, b.toolCall())
 		}

@@ -30,7 +30,8 @@ func request() *providers.Request {
 }
 
 // collect reads the whole stream. It fails where an event follows a terminal one, or none comes.
-func collect(t *testing.T, ctx context.Context, req *providers.Request, play playFunc) (events []schemas.StreamEvent, final *schemas.AssistantMessage) {
+func collect(t *testing.T, ctx context.Context, req *providers.Request, play playFunc) (events []schemas.StreamEvent,
+	final *schemas.AssistantMessage) {
 	t.Helper()
 	for e, err := range assemble.Run(ctx, req, play) {
 		if err != nil || final != nil {

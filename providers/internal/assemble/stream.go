@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	errNoFinish = errors.New("stream ended without a stop reason")
+	errNoFinish = schemas.NewFailure(schemas.FailureConnection, "stream ended without a stop reason")
 	errIdle     = errors.New("idle")
 )
 
@@ -27,6 +27,11 @@ type Stream struct {
 	limit   time.Duration
 	secrets []string
 
+	limits providers.Limits
+	size   int64 // bytes of all blocks
+	calls  int64
+	over   error // a limit that the reply went beyond
+
 	started bool
 	gone    bool // the reader wants no more
 	telling bool // the reader has the floor: a panic now is its own
@@ -37,9 +42,11 @@ type Stream struct {
 // Run returns the stream that play makes of a request. play runs while the stream is read, in the reader's goroutine,
 // with a context that is also done when the reader goes away or the vendor has been silent for too long.
 //
-// Where play returns nil after [Stream.Finish], the stream ends with done. Else it ends with an error: aborted if ctx is
-// done, else what play returned or panicked with. What has been assembled until then stays in the message.
-func Run(ctx context.Context, req *providers.Request, play func(ctx context.Context, s *Stream) error) iter.Seq2[schemas.StreamEvent, error] {
+// Where play returns nil after [Stream.Finish], the stream ends with done. Else it ends with an error: aborted if ctx
+// is done, else what play returned or panicked with, and its [schemas.FailureCode]. What has been assembled until then
+// stays in the message.
+func Run(ctx context.Context, req *providers.Request,
+	play func(ctx context.Context, s *Stream) error) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		inner, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -51,22 +58,26 @@ func Run(ctx context.Context, req *providers.Request, play func(ctx context.Cont
 		s.pause()
 		switch {
 		case ctx.Err() != nil:
-			s.fail(schemas.StopAborted, providers.TextAborted)
+			s.end(schemas.StopAborted, "", providers.TextAborted)
+		case s.over != nil:
+			s.fail(s.over)
 		case errors.Is(context.Cause(inner), errIdle) && err != nil:
-			s.fail(schemas.StopError, fmt.Sprintf("stream timed out: nothing for %s", s.limit))
+			s.end(schemas.StopError, schemas.FailureTimeout, fmt.Sprintf("stream timed out: nothing for %s", s.limit))
 		case err == nil && s.reply.StopReason == "":
-			s.fail(schemas.StopError, errNoFinish.Error())
+			s.fail(errNoFinish)
 		case err != nil:
-			s.fail(schemas.StopError, s.redact(transport.Text(err)))
+			s.fail(err)
 		default:
 			s.done()
 		}
 	}
 }
 
-func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bool, cancel context.CancelCauseFunc) *Stream {
+func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bool,
+	cancel context.CancelCauseFunc) *Stream {
 	m := req.Model
 	s := &Stream{req: req, yield: yield, cancel: cancel, limit: req.IdleTimeout, secrets: secretsOf(req)}
+	s.limits = req.Limits.Or(providers.DefaultLimits)
 	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
 	if s.limit == 0 {
 		s.limit = providers.DefaultIdleTimeout
@@ -98,7 +109,7 @@ func (s *Stream) Start() {
 	s.tell(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
 }
 
-// Alive restarts the idle limit, for signs of life that are no events of the stream. Mere keep-alives are none.
+// Alive restarts the idle limit, for heartbeats that are no events of the stream. Mere keep-alives are none.
 func (s *Stream) Alive() {
 	s.pause()
 	s.resume()
@@ -116,8 +127,10 @@ func (s *Stream) SetResponseModel(id string) { s.reply.ResponseModel = id }
 // ResponseModel returns what was set, or nothing.
 func (s *Stream) ResponseModel() string { return s.reply.ResponseModel }
 
-// SetUsage sets the tokens counted so far, over those set before. What they cost is added by the model's rates.
+// SetUsage sets the tokens counted so far, over those set before; a count that cannot be is the next that can. What
+// they cost is added by the model's rates.
 func (s *Stream) SetUsage(u schemas.Usage) {
+	u = u.Clamped()
 	u.Cost = s.req.Model.Price(u)
 	s.reply.Usage = u
 }
@@ -128,7 +141,8 @@ func (s *Stream) Usage() schemas.Usage { return s.reply.Usage }
 // ScaleCost multiplies the cost, for tiers of service that have other prices. [Stream.SetUsage] undoes it.
 func (s *Stream) ScaleCost(factor float64) {
 	c := &s.reply.Usage.Cost
-	*c = schemas.Cost{Input: c.Input * factor, Output: c.Output * factor, CacheRead: c.CacheRead * factor, CacheWrite: c.CacheWrite * factor}
+	*c = schemas.Cost{Input: c.Input * factor, Output: c.Output * factor, CacheRead: c.CacheRead * factor,
+		CacheWrite: c.CacheWrite * factor}
 	c.Total = c.Input + c.Output + c.CacheRead + c.CacheWrite
 }
 
@@ -181,9 +195,13 @@ func (s *Stream) done() {
 	s.pause()
 }
 
-func (s *Stream) fail(reason schemas.StopReason, text string) {
+func (s *Stream) fail(err error) {
+	s.end(schemas.StopError, schemas.FailureCodeOf(err), s.redact(transport.Text(err)))
+}
+
+func (s *Stream) end(reason schemas.StopReason, code schemas.FailureCode, text string) {
 	s.reply.StopReason, s.reply.ErrorMessage = reason, text
 	s.reply.Content = s.content()
-	s.tell(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, Message: &s.reply})
+	s.tell(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, FailureCode: code, Message: &s.reply})
 	s.pause()
 }

@@ -23,17 +23,22 @@ func TestRead(t *testing.T) {
 		ended bool
 		err   string
 	}{
-		"ended":                     {strings.NewReader("data: 1\n\ndata: 2\n\ndata: [DONE]\n\ndata: 3\n\n"), []string{"1", "2"}, true, ""},
-		"not ended":                 {strings.NewReader("data: 1\n\n"), []string{"1"}, false, ""},
-		"nothing":                   {strings.NewReader(""), nil, false, ""},
-		"signs of life":             {strings.NewReader(": hi\n\nevent: ping\n\nretry: 5\n\ndata:\n\ndata: 1\n\n"), []string{"1"}, false, ""},
-		"no blank line":             {strings.NewReader("data: 1\n\ndata: 2"), []string{"1", "2"}, false, ""},
-		"cut in an event":           {strings.NewReader("data: 1\n\ndata: {\"a\":"), []string{"1"}, false, ""},
-		"malformed":                 {strings.NewReader("data: 1\n\ndata: {\"a\":\n\ndata: 2\n\n"), []string{"1"}, false, "malformed chunk"},
-		"JSON and no stream":        {strings.NewReader("{\"a\":\n1}\n"), []string{"{\"a\":\n1}\n"}, false, ""},
-		"a page":                    {strings.NewReader("<html>\n</html>\n"), nil, false, ""},
-		"an error of the body":      {io.MultiReader(strings.NewReader("data: 1\n\n"), broken), []string{"1"}, false, errVendor.Error()},
-		"an error of one who takes": {strings.NewReader("data: 1\n\ndata: \"stop\"\n\ndata: 2\n\n"), []string{"1"}, false, "stop"},
+		"ended": {strings.NewReader("data: 1\n\ndata: 2\n\ndata: [DONE]\n\ndata: 3\n\n"),
+			[]string{"1", "2"}, true, ""},
+		"not ended": {strings.NewReader("data: 1\n\n"), []string{"1"}, false, ""},
+		"nothing":   {strings.NewReader(""), nil, false, ""},
+		"heartbeats": {strings.NewReader(": hi\n\nevent: ping\n\nretry: 5\n\ndata:\n\ndata: 1\n\n"),
+			[]string{"1"}, false, ""},
+		"no blank line":   {strings.NewReader("data: 1\n\ndata: 2"), []string{"1", "2"}, false, ""},
+		"cut in an event": {strings.NewReader("data: 1\n\ndata: {\"a\":"), []string{"1"}, false, ""},
+		"malformed": {strings.NewReader("data: 1\n\ndata: {\"a\":\n\ndata: 2\n\n"), []string{"1"}, false,
+			"malformed chunk"},
+		"JSON and no stream": {strings.NewReader("{\"a\":\n1}\n"), []string{"{\"a\":\n1}\n"}, false, ""},
+		"a page":             {strings.NewReader("<html>\n</html>\n"), nil, false, ""},
+		"an error of the body": {io.MultiReader(strings.NewReader("data: 1\n\n"), broken), []string{"1"}, false,
+			errVendor.Error()},
+		"an error of one who takes": {strings.NewReader("data: 1\n\ndata: \"stop\"\n\ndata: 2\n\n"), []string{"1"}, false,
+			"stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -18,7 +18,8 @@ const DisplaySummarized = "summarized"
 // MinBudget is the least that a vendor takes for a budget of thinking, in tokens.
 const MinBudget = 1024
 
-// firstAdaptive is the version from which on models decide themselves how much they think, and want an effort for a budget.
+// firstAdaptive is the version from which on models decide themselves how much they think, and want an effort for a
+// budget.
 var firstAdaptive = version{4, 6}
 
 // Adaptive reports whether the model takes an effort, and no budget. The catalogue decides, by the compat flag
@@ -50,7 +51,8 @@ func (v version) before(w version) bool {
 	return v.major < w.major || v.major == w.major && v.minor < w.minor
 }
 
-// versionRE finds the version behind the name of a family, with a bar or a point in it. A date that follows is no part of it.
+// versionRE finds the version behind the name of a family, with a bar or a point in it. A date that follows is no part
+// of it.
 var versionRE = regexp.MustCompile(`(?:opus|sonnet|haiku|fable|mythos)-(\d{1,2})(?:[-.](\d{1,2}))?(?:\D|$)`)
 
 func versionOf(id string) (v version, ok bool) {
@@ -63,8 +65,8 @@ func versionOf(id string) (v version, ok bool) {
 	return v, true
 }
 
-// Effort returns what an adaptive model calls a thinking level: what the catalogue says, else the nearest that all of them
-// know.
+// Effort returns what an adaptive model calls a thinking level: what the catalogue says, else the nearest that all of
+// them know.
 func Effort(m *providers.Model, level schemas.ThinkingLevel) string {
 	if name := m.ThinkingLevels[level]; name != nil {
 		return *name

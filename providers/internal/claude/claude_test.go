@@ -22,10 +22,14 @@ func adaptive(t *testing.T, m *providers.Model) bool {
 
 func TestAdaptiveByVersion(t *testing.T) {
 	for id, want := range map[string]bool{
-		"claude-opus-4-6": true, "claude-opus-4.7": true, "claude-sonnet-4-6": true, "claude-sonnet-5": true, "claude-opus-5-20260801": true,
-		"us.anthropic.claude-opus-4-8-v1:0": true, "anthropic/claude-sonnet-4.6": true, "claude-haiku-5-1": true, "claude-opus-10": true, "claude-fable-5": true,
-		"claude-opus-4-5": false, "claude-opus-4-5-20251101": false, "claude-sonnet-4-20250514": false, "claude-opus-4": false,
-		"claude-haiku-4-5": false, "claude-3-7-sonnet-20250219": false, "claude-3-opus-20240229": false, "gpt-5.4": false, "": false,
+		"claude-opus-4-6": true, "claude-opus-4.7": true, "claude-sonnet-4-6": true, "claude-sonnet-5": true,
+		"claude-opus-5-20260801":            true,
+		"us.anthropic.claude-opus-4-8-v1:0": true, "anthropic/claude-sonnet-4.6": true, "claude-haiku-5-1": true,
+		"claude-opus-10": true, "claude-fable-5": true,
+		"claude-opus-4-5": false, "claude-opus-4-5-20251101": false, "claude-sonnet-4-20250514": false,
+		"claude-opus-4":    false,
+		"claude-haiku-4-5": false, "claude-3-7-sonnet-20250219": false, "claude-3-opus-20240229": false, "gpt-5.4": false,
+		"": false,
 	} {
 		if got := adaptive(t, &providers.Model{ID: id}); got != want {
 			t.Errorf("%q: %v", id, got)
@@ -39,8 +43,8 @@ func TestAdaptiveByVersion(t *testing.T) {
 	}
 }
 
-// TestTheCatalogueAndTheVersionAgree holds that the catalogue says of every adaptive model that it is, and that its version
-// says the same.
+// TestTheCatalogueAndTheVersionAgree holds that the catalogue says of every adaptive model that it is, and that its
+// version says the same.
 func TestTheCatalogueAndTheVersionAgree(t *testing.T) {
 	c, err := catalogue.Load("")
 	if err != nil {

@@ -10,26 +10,29 @@ import (
 
 	"github.com/loopbus/loopbus/providers/internal/assemble"
 	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/openaiapi"
 	"github.com/loopbus/loopbus/providers/internal/sse"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 var (
-	errNoEnd      = errors.New("stream ended before a finish reason")
-	errIncomplete = errors.New("stream ended before a finish reason: incomplete JSON segment at the end")
-	//lint:ignore ST1005 the text that clients know
-	errUnknown = errors.New("An unknown error occurred")
+	errNoEnd      = schemas.NewFailure(schemas.FailureConnection, "stream ended before a finish reason")
+	errIncomplete = schemas.NewFailure(schemas.FailureConnection,
+		"stream ended before a finish reason: incomplete JSON segment at the end")
+	errUnknown = schemas.NewFailure(schemas.FailureUnknown, "An unknown error occurred")
 )
 
-// A blockedError says what the vendor did not want to read or to say.
-type blockedError string
-
-func (e blockedError) Error() string { return string(e) }
+// blockedError says what the vendor did not want to read or to say.
+func blockedError(text string) error { return schemas.NewFailure(schemas.FailureRefused, text) }
 
 // withheld are the finish reasons of a reply that the vendor does not want to give.
 var withheld = []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
 	"IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
+
+// spoilt are the other finish reasons that the vendor has for a reply that came to nothing.
+var spoilt = []string{"FINISH_REASON_UNSPECIFIED", "OTHER", "LANGUAGE", "MALFORMED_FUNCTION_CALL",
+	"UNEXPECTED_TOOL_CALL", "NO_IMAGE", "IMAGE_OTHER"}
 
 // chunk is an event of the stream.
 type chunk struct {
@@ -104,7 +107,8 @@ func (r *Reader) Read(body io.Reader) error {
 	}
 }
 
-// event takes an event. One that does not begin with its data is not the vendor's; the JSON of an error may come as it is.
+// event takes an event. One that does not begin with its data is not the vendor's; the JSON of an error may come as it
+// is.
 func (r *Reader) event(e sse.Event) error {
 	if bytes.HasPrefix(e.Raw, []byte{'{'}) {
 		return r.chunk(e.Raw)
@@ -121,7 +125,9 @@ func (r *Reader) event(e sse.Event) error {
 func (r *Reader) chunk(data []byte) error {
 	var c chunk
 	if err := chat.Decode(data, &c); err != nil {
-		return fmt.Errorf("stream terminated by a malformed chunk: %w", err)
+		return &schemas.FailureError{
+			Code: schemas.FailureServerError, Err: fmt.Errorf("stream terminated by a malformed chunk: %w", err),
+		}
 	}
 	if openaiapi.Truthy(c.Error) {
 		return failed(data, c.Error)
@@ -159,7 +165,7 @@ func failed(data, object json.RawMessage) error {
 		compact.Reset()
 		compact.Write(data)
 	}
-	return fmt.Errorf("got status: %s. %s", e.Status, compact.String())
+	return failure.OfEvent(fmt.Sprintf("got status: %s. %s", e.Status, compact.String()), object)
 }
 
 func (r *Reader) part(p outputPart) {
@@ -232,6 +238,8 @@ func (r *Reader) end() error {
 		r.s.Finish(schemas.StopLength)
 	case slices.Contains(withheld, r.reason):
 		return blockedError("Reply blocked: " + r.reason)
+	case r.reason != "STOP" && !slices.Contains(spoilt, r.reason):
+		return chat.UnknownReason(r.reason)
 	case r.s.HasToolCalls():
 		r.s.Finish(schemas.StopToolUse)
 	case r.reason == "STOP":

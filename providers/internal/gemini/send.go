@@ -4,18 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/transport"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Play makes the request to a URL, with these headers, and reads the reply. It is made once: whoever asks decides whether
-// to ask again.
+// Play makes the request to a URL, with these headers, and reads the reply. It is made once: whoever asks decides
+// whether to ask again.
 func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url string, header http.Header) error {
 	body, err := NewBody(req)
 	if err != nil {
@@ -39,8 +39,8 @@ func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url s
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode >= http.StatusBadRequest {
 		_, _ = io.Copy(io.Discard, resp.Body) // the tap keeps it
-		failure, _ := tap.Failure()
-		return failureError(failure)
+		f, _ := tap.Failure()
+		return failureError(f)
 	}
 	s.Start()
 	return NewReader(s, req.Time().UnixMilli()).Read(resp.Body)
@@ -50,7 +50,7 @@ func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url s
 func failureError(f transport.Failure) error {
 	text := f.Text()
 	if json.Valid([]byte(text)) {
-		return errors.New(text)
+		return failure.OfResponse(text, f)
 	}
 	var e struct {
 		Error struct {
@@ -64,5 +64,5 @@ func failureError(f transport.Failure) error {
 	if err != nil {
 		return err
 	}
-	return errors.New(string(raw))
+	return failure.OfResponse(string(raw), f)
 }

@@ -69,7 +69,8 @@ func newThinking(req *providers.Request) (*thinkingConfig, error) {
 		if !d.Thinking.Enabled {
 			return f.config(schemas.ThinkingOff, nil), nil
 		}
-		return &thinkingConfig{IncludeThoughts: true, ThinkingLevel: d.Thinking.Level, ThinkingBudget: d.Thinking.BudgetTokens}, nil
+		return &thinkingConfig{IncludeThoughts: true, ThinkingLevel: d.Thinking.Level,
+			ThinkingBudget: d.Thinking.BudgetTokens}, nil
 	}
 	level, asked := req.Level()
 	if !asked {

@@ -16,7 +16,7 @@ func Options(req *providers.Request, tap *transport.Tap) []option.RequestOption 
 		option.WithBaseURL(req.Model.BaseURL),
 		option.WithAPIKey(req.APIKey),
 		option.WithHTTPClient(tap.Client()),
-		option.WithMaxRetries(req.Retries()),
+		option.WithMaxRetries(max(0, req.MaxRetries)),
 	}
 	if req.MaxRetryDelay > 0 {
 		opts = append(opts, option.WithMaxRetryDelay(req.MaxRetryDelay))

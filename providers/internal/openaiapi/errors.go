@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/transport"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // An APIError is a failure that the server told of.
@@ -14,6 +16,8 @@ type APIError struct {
 	Status int    // of the response; 0 if it is an event of a stream
 	Detail string // what the server said
 	Raw    string // what the vendor behind a router said, in the words of OpenRouter metadata.raw
+
+	names []string // what the server calls the failure
 }
 
 // Error returns the status, if there is one, and the detail; what the vendor behind a router said is a line of its own.
@@ -28,18 +32,23 @@ func (e *APIError) Error() string {
 	return text
 }
 
+// FailureCode returns what kind of failure it is.
+func (e *APIError) FailureCode() schemas.FailureCode {
+	return failure.Code(e.Error(), e.Status, e.names...)
+}
+
 // FromTap returns the [APIError] that the newest response is, else err: the SDK's own errors name the URL and lose what
 // a body says that is not as OpenAI's are.
 func FromTap(tap *transport.Tap, err error) error {
-	failure, ok := tap.Failure()
+	f, ok := tap.Failure()
 	if !ok {
 		return err
 	}
-	e := &APIError{Status: failure.Status, Detail: failure.Text()}
+	e := &APIError{Status: f.Status, Detail: f.Text(), names: failure.Names(f.Body)}
 	var body struct {
 		Error json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal(failure.Body, &body) == nil && Truthy(body.Error) {
+	if json.Unmarshal(f.Body, &body) == nil && Truthy(body.Error) {
 		e.Detail, e.Raw = describe(body.Error)
 	}
 	if e.Detail == "" {
@@ -50,7 +59,7 @@ func FromTap(tap *transport.Tap, err error) error {
 
 // FromStream returns the error that an event of a stream carries as its error member.
 func FromStream(object json.RawMessage) *APIError {
-	e := new(APIError)
+	e := &APIError{names: failure.Names(object)}
 	e.Detail, e.Raw = describe(object)
 	return e
 }

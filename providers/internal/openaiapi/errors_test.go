@@ -29,7 +29,8 @@ func TestErrorOfAStream(t *testing.T) {
 
 func TestTruthy(t *testing.T) {
 	for value, want := range map[string]bool{
-		"": false, " null ": false, "false": false, "0": false, `""`: false, "true": true, "1": true, `"a"`: true, "{}": true, "[]": true,
+		"": false, " null ": false, "false": false, "0": false, `""`: false, "true": true, "1": true, `"a"`: true, "{}": true,
+		"[]": true,
 	} {
 		if got := openaiapi.Truthy([]byte(value)); got != want {
 			t.Errorf("%q: %t", value, got)

@@ -9,8 +9,8 @@ type part struct {
 	call     *schemas.ToolCall
 }
 
-// streamed is the content as the first n steps have shown it, in the order in which the blocks began. A tool call counts
-// once it is complete: half of its arguments are no JSON.
+// streamed is the content as the first n steps have shown it, in the order in which the blocks began. A tool call
+// counts once it is complete: half of its arguments are no JSON.
 func (r *Reply) streamed(n int, at Place) schemas.Contents {
 	var parts []*part
 	byIndex := map[int]*part{}

@@ -49,6 +49,7 @@ func (r *Reply) Play(ctx context.Context, at Place, now time.Time, yield func(sc
 			e.Message = r.first(at, stamp)
 		case schemas.StreamDone, schemas.StreamError:
 			e.Message = r.message(at, stamp)
+			e.FailureCode = r.failureCode()
 		default:
 			if e.ToolCall != nil {
 				e.ToolCall = at.identify(e.ToolCall, e.ContentIndex)

@@ -14,7 +14,8 @@ import (
 )
 
 func TestSplittersLoseNothing(t *testing.T) {
-	for _, text := range []string{"", "a", "one two  three\n\nfour ", " leading", "\n", "ü😀é", "bro\xffken \xc3", strings.Repeat("long ", 50)} {
+	for _, text := range []string{"", "a", "one two  three\n\nfour ", " leading", "\n", "ü😀é", "bro\xffken \xc3",
+		strings.Repeat("long ", 50)} {
 		for name, split := range map[string]playback.Splitter{
 			"1": playback.Chunks(1), "3": playback.Chunks(3), "100": playback.Chunks(100), "words": playback.Words,
 		} {
@@ -41,7 +42,8 @@ func TestAbortedReplyKeepsWhatWasShown(t *testing.T) {
 	}{
 		{schemas.StreamEvent{Type: schemas.StreamStart}, schemas.Contents{}},
 		{schemas.StreamEvent{Type: schemas.StreamTextStart, ContentIndex: 1}, schemas.Contents{}},
-		{schemas.StreamEvent{Type: schemas.StreamTextDelta, ContentIndex: 1, Delta: "a"}, schemas.Contents{schemas.Text{Text: "a"}}},
+		{schemas.StreamEvent{Type: schemas.StreamTextDelta, ContentIndex: 1, Delta: "a"},
+			schemas.Contents{schemas.Text{Text: "a"}}},
 		{schemas.StreamEvent{Type: schemas.StreamThinkingDelta, ContentIndex: 0, Delta: "t"},
 			schemas.Contents{schemas.Text{Text: "a"}, schemas.Thinking{Thinking: "t"}}},
 		{schemas.StreamEvent{Type: schemas.StreamTextEnd, ContentIndex: 1, Content: "ab"},
@@ -49,7 +51,8 @@ func TestAbortedReplyKeepsWhatWasShown(t *testing.T) {
 		{schemas.StreamEvent{Type: schemas.StreamToolCallDelta, ContentIndex: 2, Delta: "{"},
 			schemas.Contents{schemas.Text{Text: "ab"}, schemas.Thinking{Thinking: "t"}}},
 		{schemas.StreamEvent{Type: schemas.StreamToolCallEnd, ContentIndex: 2, ToolCall: call},
-			schemas.Contents{schemas.Text{Text: "ab"}, schemas.Thinking{Thinking: "t"}, schemas.ToolCall{ID: "call_7_3", Name: "ls"}}},
+			schemas.Contents{schemas.Text{Text: "ab"}, schemas.Thinking{Thinking: "t"},
+				schemas.ToolCall{ID: "call_7_3", Name: "ls"}}},
 	}
 	var reply playback.Reply
 	for _, s := range steps {

@@ -53,7 +53,8 @@ func Prepare(message schemas.AssistantMessage, split Splitter, pause time.Durati
 func (r *Reply) add(e schemas.StreamEvent) { r.Steps = append(r.Steps, Step{Event: e}) }
 
 // block adds the events of one content block.
-func (r *Reply) block(i int, text string, split Splitter, pause time.Duration, start, delta schemas.StreamEventType, end schemas.StreamEvent) {
+func (r *Reply) block(i int, text string, split Splitter, pause time.Duration, start, delta schemas.StreamEventType,
+	end schemas.StreamEvent) {
 	first := schemas.StreamEvent{Type: start, ContentIndex: i}
 	if end.ToolCall != nil {
 		first.ToolCall = &schemas.ToolCall{ID: end.ToolCall.ID, Name: end.ToolCall.Name}

@@ -45,9 +45,6 @@ type Direct struct {
 	ServiceTier      string `json:"serviceTier"`
 }
 
-// copilot takes no effort where none is asked for.
-const copilot = "github-copilot"
-
 // NewBody returns the body of a request to the deployment of that name. known are the providers whose tool call ids are
 // kept apart in two.
 func NewBody(req *providers.Request, deployment string, known ...string) (*Body, *Direct, error) {
@@ -77,7 +74,7 @@ func (b *Body) reason(req *providers.Request, direct *Direct) {
 		b.think(orElse(direct.ReasoningEffort, "medium"), orElse(direct.ReasoningSummary, "auto"))
 	case asked && level != schemas.ThinkingOff:
 		b.think(req.Model.LevelName(level), "auto")
-	case req.Model.Provider == copilot:
+	case req.Model.Provider == providers.GitHubCopilot: // it takes no effort where none is asked for
 	default:
 		if name, ok := req.Model.ThinkingLevels[schemas.ThinkingOff]; !ok {
 			b.Reasoning = &reasoning{Effort: "none"}

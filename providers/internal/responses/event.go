@@ -5,16 +5,22 @@ import (
 	"strings"
 
 	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+// partBreak is between the parts of a summary or of a reasoning text.
+const partBreak = "\n\n"
 
 // event is what is looked at of the events of a stream.
 type event struct {
 	Type        string          `json:"type"`
 	OutputIndex int             `json:"output_index"`
+	PartIndex   int             `json:"content_index"`
 	Item        json.RawMessage `json:"item"`
 	Part        part            `json:"part"`
 	Delta       chat.Text       `json:"delta"`
+	Text        chat.Text       `json:"text"`
 	Arguments   chat.Text       `json:"arguments"`
 	Response    response        `json:"response"`
 	Code        string          `json:"code"`
@@ -66,7 +72,7 @@ func (i item) thoughts() string {
 	for n, p := range source {
 		list[n] = p.words()
 	}
-	return strings.Join(list, "\n\n")
+	return strings.Join(list, partBreak)
 }
 
 type response struct {
@@ -83,16 +89,16 @@ type response struct {
 	} `json:"incomplete_details"`
 }
 
-// failure is the text of a response that failed.
-func (r response) failure() string {
+// failure is the error of a response that failed.
+func (r response) failure() error {
 	switch {
 	case r.Error != nil:
 		code, text := r.Error.Code, r.Error.Message
-		return orElse(code, "unknown") + ": " + orElse(text, "no message")
+		return failure.New(orElse(code, "unknown")+": "+orElse(text, "no message"), 0, code)
 	case r.Incomplete != nil && r.Incomplete.Reason != "":
-		return "incomplete: " + r.Incomplete.Reason
+		return failure.New("incomplete: "+r.Incomplete.Reason, 0, r.Incomplete.Reason)
 	}
-	return "Unknown error (no error details in response)"
+	return schemas.NewFailure(schemas.FailureUnknown, "Unknown error (no error details in response)")
 }
 
 // blocked reports whether the vendor withheld the rest of the reply.

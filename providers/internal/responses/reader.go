@@ -1,23 +1,26 @@
 package responses
 
 import (
-	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/providers/internal/assemble"
 	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/providers/internal/failure"
 	"github.com/loopbus/loopbus/providers/internal/openaiapi"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 var (
-	errNoEnd = errors.New("stream ended before response.completed")
-	//lint:ignore ST1005 the text that clients know
-	errUnknown = errors.New("An unknown error occurred")
-	//lint:ignore ST1005 a text for people
-	errBlocked = errors.New("Reply blocked: content_filter")
+	errNoEnd   = schemas.NewFailure(schemas.FailureConnection, "stream ended before response.completed")
+	errUnknown = schemas.NewFailure(schemas.FailureUnknown, "An unknown error occurred")
+	errBlocked = schemas.NewFailure(schemas.FailureRefused, "Reply blocked: content_filter")
 )
+
+// goodStatuses are those of a response that ended as it should. Servers that imitate the vendor leave it out, or do not
+// change it.
+var goodStatuses = []string{"completed", "", "in_progress", "queued"}
 
 // Reader makes blocks of the events of a stream.
 type Reader struct {
@@ -27,10 +30,14 @@ type Reader struct {
 	ended bool
 }
 
-// outputItem is an item under way. last is the kind of its newest part: its deltas are lost before there is one.
+// outputItem is an item under way. last is the kind of its newest part: deltas of a text or a summary are lost before
+// there is one.
 type outputItem struct {
 	block *assemble.Block
 	last  string
+
+	part  int // of the reasoning text that is streamed
+	begin int // where that part begins in the block's text
 }
 
 // NewReader returns a reader. price is the factor of the cost for a tier of service, nil where tiers do not change it.
@@ -68,51 +75,94 @@ func (r *Reader) take(data []byte) error {
 	case "response.completed", "response.incomplete":
 		return r.completed(e)
 	case "response.failed":
-		return errors.New(e.Response.failure())
+		r.usage(e.Response)
+		return e.Response.failure()
 	case "error":
-		return errors.New("Error Code " + orElse(e.Code, "unknown") + ": " + orElse(e.Message, "no message"))
+		return failure.New("Error Code "+orElse(e.Code, "unknown")+": "+orElse(e.Message, "no message"), 0, e.Code)
 	default:
 		r.delta(e)
 	}
 	return nil
 }
 
-// delta continues an item.
+// delta continues an item. A delta that does not fit the item's kind is ignored.
 func (r *Reader) delta(e event) {
 	o := r.open[e.OutputIndex]
 	if o == nil {
 		return
 	}
-	kind := o.block.Kind()
+	switch o.block.Kind() {
+	case schemas.ContentText:
+		o.text(e)
+	case schemas.ContentThinking:
+		o.thinking(e)
+	case schemas.ContentToolCall:
+		o.call(e)
+	}
+}
+
+func (o *outputItem) text(e event) {
 	switch e.Type {
 	case "response.content_part.added":
 		o.last = e.Part.Type
 	case "response.output_text.delta":
-		if kind == schemas.ContentText && o.last == "output_text" {
+		if o.last == "output_text" {
 			o.block.Delta(string(e.Delta))
 		}
 	case "response.refusal.delta":
-		if kind == schemas.ContentText && o.last == "refusal" {
+		if o.last == "refusal" {
 			o.block.Delta(string(e.Delta))
 		}
+	}
+}
+
+// thinking takes in a summary, or what the vendor streams of the reasoning itself.
+func (o *outputItem) thinking(e event) {
+	switch e.Type {
 	case "response.reasoning_summary_part.added":
 		o.last = e.Part.Type
 	case "response.reasoning_summary_text.delta":
-		if kind == schemas.ContentThinking && o.last != "" {
+		if o.last != "" {
 			o.block.Delta(string(e.Delta))
 		}
 	case "response.reasoning_summary_part.done":
-		if kind == schemas.ContentThinking && o.last != "" {
-			o.block.Delta("\n\n")
+		if o.last != "" {
+			o.block.Delta(partBreak)
 		}
+	case "response.reasoning_text.delta":
+		o.reason(e.PartIndex, string(e.Delta))
+	case "response.reasoning_text.done":
+		if rest, ok := strings.CutPrefix(string(e.Text), o.reasoned(e.PartIndex)); ok && rest != "" {
+			o.reason(e.PartIndex, rest)
+		}
+	}
+}
+
+// reason continues a part of the reasoning text. Parts are paragraphs.
+func (o *outputItem) reason(part int, delta string) {
+	if part != o.part {
+		if o.part = part; o.block.Text() != "" {
+			delta = partBreak + delta
+			o.begin = len(o.block.Text()) + len(partBreak)
+		}
+	}
+	o.block.Delta(delta)
+}
+
+// reasoned returns what has come of a part of the reasoning text.
+func (o *outputItem) reasoned(part int) string {
+	if part != o.part {
+		return ""
+	}
+	return o.block.Text()[o.begin:]
+}
+
+func (o *outputItem) call(e event) {
+	switch e.Type {
 	case "response.function_call_arguments.delta":
-		if kind == schemas.ContentToolCall {
-			o.block.Delta(string(e.Delta))
-		}
+		o.block.Delta(string(e.Delta))
 	case "response.function_call_arguments.done":
-		if kind == schemas.ContentToolCall {
-			o.whole(string(e.Arguments))
-		}
+		o.whole(string(e.Arguments))
 	}
 }
 
@@ -172,7 +222,11 @@ func (r *Reader) done(e event) error {
 	delete(r.open, e.OutputIndex)
 	switch i.Type {
 	case "reasoning":
-		o.block.Replace(i.thoughts())
+		if thoughts := i.thoughts(); thoughts != "" {
+			o.block.Replace(thoughts)
+		} else { // what was streamed is all there is
+			o.block.Replace(strings.TrimSuffix(o.block.Text(), partBreak))
+		}
 		o.block.Sign(string(e.Item))
 	case "message":
 		o.block.Replace(i.text())
@@ -196,12 +250,7 @@ func (r *Reader) completed(e event) error {
 	if e.Response.ID != "" {
 		r.s.SetResponseID(e.Response.ID)
 	}
-	if e.Response.Usage != nil {
-		r.s.SetUsage(e.Response.Usage.tokens())
-	}
-	if r.price != nil {
-		r.s.ScaleCost(r.price(e.Response.ServiceTier))
-	}
+	r.usage(e.Response)
 	status := e.Response.Status
 	if e.Type == "response.incomplete" {
 		status = "incomplete"
@@ -213,10 +262,22 @@ func (r *Reader) completed(e event) error {
 		r.s.Finish(schemas.StopLength)
 	case status == "failed", status == "cancelled":
 		return errUnknown
+	case !slices.Contains(goodStatuses, status):
+		return chat.UnknownReason(status)
 	case r.s.HasToolCalls():
 		r.s.Finish(schemas.StopToolUse)
 	default:
 		r.s.Finish(schemas.StopStop)
 	}
 	return nil
+}
+
+// usage takes in what the response took, at the price of its tier of service.
+func (r *Reader) usage(response response) {
+	if response.Usage != nil {
+		r.s.SetUsage(response.Usage.tokens())
+	}
+	if r.price != nil {
+		r.s.ScaleCost(r.price(response.ServiceTier))
+	}
 }

@@ -12,13 +12,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // MaxEvent is how long an event may be, in bytes.
 const MaxEvent = 32 << 20
 
 // ErrTooLong says that an event is longer than [MaxEvent].
-var ErrTooLong = errors.New("server-sent event is too long")
+var ErrTooLong = schemas.NewFailure(schemas.FailureTooLarge, "server-sent event is too long")
 
 // An Event is one block of lines. Its slices are valid until the next call of [Decoder.Next].
 type Event struct {
@@ -43,9 +45,9 @@ func NewDecoder(r io.Reader) *Decoder {
 	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}}
 }
 
-// Next returns the next block of lines that is more than comments; whoever wants data looks whether there is some. At the
-// regular end of the input the error is io.EOF. Any other error of the reader is returned as it is, and what was read of
-// an event before it is lost.
+// Next returns the next block of lines that is more than comments; whoever wants data looks whether there is some. At
+// the regular end of the input the error is io.EOF. Any other error of the reader is returned as it is, and what was
+// read of an event before it is lost.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		e, err := d.block()

@@ -102,7 +102,8 @@ func FuzzDecoder(f *testing.F) {
 }
 
 func BenchmarkDecoder(b *testing.B) {
-	body := strings.Repeat("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"word \"}}\n\n", 10_000)
+	body := strings.Repeat("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"+
+		"\"delta\":{\"type\":\"text_delta\",\"text\":\"word \"}}\n\n", 10_000)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

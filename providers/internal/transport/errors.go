@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // Failure is a response whose status says that the request failed.
@@ -35,6 +37,9 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("request timed out: no response within %s", e.Limit)
 }
 
+// FailureCode returns timeout.
+func (e *TimeoutError) FailureCode() schemas.FailureCode { return schemas.FailureTimeout }
+
 // A ConnectError says that there was no response.
 type ConnectError struct{ Err error }
 
@@ -43,6 +48,9 @@ func (e *ConnectError) Error() string { return "connection error: " + e.Err.Erro
 // Unwrap returns what went wrong.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
+// FailureCode returns connection.
+func (e *ConnectError) FailureCode() schemas.FailureCode { return schemas.FailureConnection }
+
 // A CutError says that a response broke off.
 type CutError struct{ Err error }
 
@@ -50,6 +58,9 @@ func (e *CutError) Error() string { return "terminated: response broke off: " + 
 
 // Unwrap returns what went wrong.
 func (e *CutError) Unwrap() error { return e.Err }
+
+// FailureCode returns connection.
+func (e *CutError) FailureCode() schemas.FailureCode { return schemas.FailureConnection }
 
 // Text returns what an error is to be called. Of what a [Tap] found out, the SDK's wrapping is left out, and so are
 // URLs, which may hold keys.
@@ -71,8 +82,8 @@ func Text(err error) string {
 	return err.Error()
 }
 
-// RetryAfter returns how long the vendor asks to wait, by the headers retry-after-ms or retry-after. A moment in the past
-// is no wait.
+// RetryAfter returns how long the vendor asks to wait, by the headers retry-after-ms or retry-after. A moment in the
+// past is no wait.
 func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	for _, header := range []struct {
 		name string

@@ -1,7 +1,8 @@
 // Package transport is the HTTP side of a model request: the client that a vendor's SDK is given.
 //
 // SDKs differ in what they make of a failing response, a cut body and a timeout; some lose the body, some go on as if
-// nothing had happened, and their timeouts cut running streams. A [Tap] sits below them and sees what came over the wire.
+// nothing had happened, and their timeouts cut running streams. A [Tap] sits below them and sees what came over the
+// wire.
 package transport
 
 import (
@@ -16,16 +17,18 @@ import (
 
 // A Tap is the transport of one request and its retries. It
 //
-//   - sets the headers of the model and the request, over those of the SDK,
+//   - sets the headers of the model, of GitHub Copilot and of the request, over those of the SDK,
 //   - limits how long each attempt waits for the response's head, and nothing after it,
+//   - limits how much of a response is read,
 //   - tells the request's OnResponse of every head,
 //   - has an SDK not retry where the vendor asks for a wait longer than the request allows,
 //   - remembers the failing response, and how the body of a good one ended.
 //
 // Its methods may be called concurrently.
 type Tap struct {
-	req  *providers.Request
-	base http.RoundTripper
+	req    *providers.Request
+	base   http.RoundTripper
+	limits providers.Limits
 
 	mu      sync.Mutex
 	failure *Failure // of the newest response; nil if it is a good one
@@ -34,7 +37,7 @@ type Tap struct {
 
 // New returns the tap for a request.
 func New(req *providers.Request) *Tap {
-	t := &Tap{req: req, base: http.DefaultTransport}
+	t := &Tap{req: req, base: http.DefaultTransport, limits: req.Limits.Or(providers.DefaultLimits)}
 	if req.HTTP != nil && req.HTTP.Transport != nil {
 		t.base = req.HTTP.Transport
 	}
@@ -83,9 +86,9 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &ConnectError{Err: err}
 	}
 	t.head(resp)
-	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel}
+	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel, left: t.limits.Body + 1}
 	if resp.StatusCode >= 400 {
-		b.limit = time.AfterFunc(errorBodyTime, cancel)
+		b.limit, b.left = time.AfterFunc(errorBodyTime, cancel), t.limits.ErrorBody
 		t.fail(resp)
 	}
 	resp.Body = b
@@ -94,11 +97,12 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // withHeaders returns a copy of the request with the configured headers.
 func (t *Tap) withHeaders(r *http.Request) *http.Request {
-	if len(t.req.Model.Headers)+len(t.req.Headers) == 0 {
+	own := copilotHeaders(t.req)
+	if len(t.req.Model.Headers)+len(own)+len(t.req.Headers) == 0 {
 		return r
 	}
 	r.Header = r.Header.Clone()
-	for _, headers := range []map[string]string{t.req.Model.Headers, t.req.Headers} {
+	for _, headers := range []map[string]string{t.req.Model.Headers, own, t.req.Headers} {
 		for name, value := range headers {
 			r.Header.Set(name, value)
 		}
@@ -133,8 +137,7 @@ func (t *Tap) fail(resp *http.Response) {
 	t.failure = &Failure{Status: resp.StatusCode, Header: resp.Header.Clone()}
 }
 
-// Failure returns the newest response if its status is 400 or above, with as much of its body as was read, at most
-// 64 KiB.
+// Failure returns the newest response if its status is 400 or above, with as much of its body as was read.
 func (t *Tap) Failure() (Failure, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -65,7 +65,8 @@ func Client(tb testing.TB) *http.Client {
 }
 
 // Final reads a stream to its end and returns its message.
-func Final(tb testing.TB, ctx context.Context, stream providers.StreamFunc, req *providers.Request) (m *schemas.AssistantMessage) {
+func Final(tb testing.TB, ctx context.Context, stream providers.StreamFunc,
+	req *providers.Request) (m *schemas.AssistantMessage) {
 	tb.Helper()
 	for e, err := range stream(ctx, req) {
 		if err != nil {

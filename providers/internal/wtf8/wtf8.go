@@ -134,8 +134,8 @@ func surrogateAt(s string) rune {
 
 func isHigh(r rune) bool { return r >= 0xD800 && r < 0xDC00 }
 
-// Clean returns s in valid UTF-8: adjacent halves become the character they are, unpaired ones are removed, and any other
-// broken byte becomes U+FFFD. Vendors refuse requests that hold unpaired halves.
+// Clean returns s in valid UTF-8: adjacent halves become the character they are, unpaired ones are removed, and any
+// other broken byte becomes U+FFFD. Vendors refuse requests that hold unpaired halves.
 func Clean(s string) string { return mend(s, "") }
 
 // mend makes valid UTF-8 of s, with a text in place of each unpaired half.

@@ -16,22 +16,18 @@ import (
 
 // Tool returns a tool that only reads, named and described like this. run is given the arguments of a call that was not
 // cancelled before it began.
-func Tool[A any](name, description, parameters string, run func(context.Context, A) (schemas.ToolResult, error)) tools.Tool {
-	return tools.Tool{
-		ToolDefinition: schemas.ToolDefinition{
-			Name: name, Label: name, Description: description, Parameters: json.RawMessage(parameters), Effect: schemas.EffectReadOnly,
-		},
-		Execute: func(ctx context.Context, call tools.Call, _ func(schemas.ToolResult)) (schemas.ToolResult, error) {
-			args, err := tools.DecodeArguments[A](call)
-			if err == nil {
-				err = tools.Interrupted(ctx)
-			}
-			if err != nil {
-				return schemas.ToolResult{}, err
-			}
-			return run(ctx, args)
-		},
+func Tool[A any](name, description, parameters string,
+	run func(context.Context, A) (schemas.ToolResult, error)) tools.Tool {
+	def := schemas.ToolDefinition{
+		Name: name, Label: name, Description: description, Parameters: json.RawMessage(parameters),
+		Effect: schemas.EffectReadOnly, TimeoutMs: tools.DefaultReadTimeout.Milliseconds(),
 	}
+	return tools.Must(tools.Typed(def, func(ctx context.Context, _ tools.Call, args A) (schemas.ToolResult, error) {
+		if err := tools.Interrupted(ctx); err != nil {
+			return schemas.ToolResult{}, err
+		}
+		return run(ctx, args)
+	}))
 }
 
 // Limit is how many results a call asks for, at least one; nil asks for as many as usual.

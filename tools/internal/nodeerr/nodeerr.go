@@ -56,7 +56,8 @@ func NullByte(path string) error {
 		quote = `"`
 	}
 	shown := strings.NewReplacer("\x00", `\x00`, "\n", `\n`, "\t", `\t`, "\r", `\r`, `\`, `\\`).Replace(path)
-	return errors.New("The argument 'path' must be a string, Uint8Array, or URL without null bytes. Received " + quote + shown + quote)
+	return errors.New("The argument 'path' must be a string, Uint8Array, or URL without null bytes. Received " + quote +
+		shown + quote)
 }
 
 // New words err, which came out of the operation that Node calls op. An error that is not one of the file system's, or

@@ -18,8 +18,10 @@ func TestErrorsAreWordedAsInNode(t *testing.T) {
 		want     string
 	}{
 		{missing, "access", "/no/such/file", "ENOENT: no such file or directory, access '/no/such/file'"},
-		{&fs.PathError{Op: "read", Path: "d", Err: syscall.EISDIR}, "read", "", "EISDIR: illegal operation on a directory, read"},
-		{&fs.PathError{Op: "open", Path: "p", Err: fs.ErrNotExist}, "open", "p", "ENOENT: no such file or directory, open 'p'"},
+		{&fs.PathError{Op: "read", Path: "d", Err: syscall.EISDIR}, "read", "",
+			"EISDIR: illegal operation on a directory, read"},
+		{&fs.PathError{Op: "open", Path: "p", Err: fs.ErrNotExist}, "open", "p",
+			"ENOENT: no such file or directory, open 'p'"},
 		{syscall.ENOTDIR, "access", "a/b", "ENOTDIR: not a directory, access 'a/b'"},
 		{errors.New("something else"), "access", "p", "something else"},
 	} {

@@ -75,8 +75,8 @@ func (r *Rig) Get(name string) string {
 	return string(data)
 }
 
-// Run calls a tool as an agent does: arguments are rewritten and validated first. They are given as JSON, or as a value to
-// make it of.
+// Run calls a tool as an agent does: arguments are rewritten and validated first. They are given as JSON, or as a value
+// to make it of.
 func (r *Rig) Run(tool tools.Tool, args any) (result schemas.ToolResult, isError bool) {
 	r.t.Helper()
 	raw, ok := args.(string)
@@ -91,7 +91,7 @@ func (r *Rig) Run(tool tools.Tool, args any) (result schemas.ToolResult, isError
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	valid, err := schema.Validate(tool.Name, toolargs.Rewrite(tool.ArgumentRewrites, json.RawMessage(raw)))
+	valid, err := schema.Validate(r.t.Context(), tool.Name, toolargs.Rewrite(tool.ArgumentRewrites, json.RawMessage(raw)))
 	if err != nil {
 		return schemas.ErrorResult(err.Error()), true
 	}

@@ -2,8 +2,8 @@ package tooltest
 
 import "os"
 
-// ComeAndGo puts a link to target in the place of a directory below the root and takes it away again, all the time, until
-// stop is called. In the end the directory is back.
+// ComeAndGo puts a link to target in the place of a directory below the root and takes it away again, all the time,
+// until stop is called. In the end the directory is back.
 func (r *Rig) ComeAndGo(name, target string) (stop func()) {
 	quit, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- swap(r.Path(name), target, quit) }()

@@ -59,7 +59,8 @@ func randomText(rng *rand.Rand) string {
 
 func totals(text string, maxLines, maxBytes int64) (truncate.Result, []string, bool) {
 	lines := strings.Split(text, "\n")
-	r := truncate.Result{TotalLines: int64(len(lines)), TotalBytes: int64(len(text)), MaxLines: maxLines, MaxBytes: maxBytes}
+	r := truncate.Result{TotalLines: int64(len(lines)), TotalBytes: int64(len(text)), MaxLines: maxLines,
+		MaxBytes: maxBytes}
 	visible := int64(len(strings.Split(strings.TrimSuffix(text, "\n"), "\n")))
 	if visible <= maxLines && r.TotalBytes <= maxBytes {
 		r.Content, r.OutputLines, r.OutputBytes = text, r.TotalLines, r.TotalBytes

@@ -27,8 +27,8 @@ type Options struct {
 	Visit func(path string, entry fs.DirEntry) error
 }
 
-// Run walks. It returns what Visit returns, the error of a start that cannot be read, or the context's cause. Directories
-// below that cannot be read are left out.
+// Run walks. It returns what Visit returns, the error of a start that cannot be read, or the context's cause.
+// Directories below that cannot be read are left out.
 func Run(ctx context.Context, o Options) error {
 	entries, err := fs.ReadDir(o.FS, o.Start)
 	if err != nil {

@@ -1,0 +1,62 @@
+package bustest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Fast are options of an inbox for tests: everything that can be short is.
+func Fast(id string) inbox.Options {
+	return inbox.Options{RunnerID: id, HandoverWait: 500 * time.Millisecond, StopTimeout: 5 * time.Second}
+}
+
+// RunInbox runs an inbox until the test ends or stop is called, which returns what Run did. It is ready on return.
+func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *inbox.Inbox, stop func() error) {
+	t.Helper()
+	in, err := inbox.New(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- in.Run(ctx, h) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(30 * time.Second):
+			return fmt.Errorf("inbox %s does not stop", o.RunnerID)
+		}
+	})
+	t.Cleanup(func() {
+		if err := stop(); err != nil && !t.Failed() {
+			t.Logf("inbox %s: %v", o.RunnerID, err)
+		}
+	})
+	select {
+	case <-in.Ready():
+	case err := <-done:
+		done <- err
+		t.Fatalf("inbox %s did not start: %v", o.RunnerID, err)
+	case <-time.After(20 * time.Second):
+		t.Fatalf("inbox %s is not ready", o.RunnerID)
+	}
+	return in, stop
+}
+
+// Send publishes a prompt in plain text.
+func Send(t testing.TB, c *bus.Conn, session, text string) {
+	t.Helper()
+	_, err := c.JetStream().Publish(Deadline(t), c.Subjects().Command(session, schemas.CommandPrompt), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,171 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// startNATS starts a server that is not ours to configure.
+func startNATS(t *testing.T, o *server.Options) string {
+	t.Helper()
+	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true
+	o.JetStream, o.StoreDir = true, t.TempDir()
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(30 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	return s.ClientURL()
+}
+
+// in is options that name a context of the nats command line, with these settings.
+func in(t *testing.T, format string, args ...any) client.Options {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "c.json")
+	if err := os.WriteFile(file, fmt.Appendf(nil, format, args...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return client.Options{Context: file}
+}
+
+func TestConnectWithCredentials(t *testing.T) {
+	t.Parallel()
+	byUser := startNATS(t, &server.Options{Username: "u", Password: "secret"})
+	byToken := startNATS(t, &server.Options{Authorization: "secret"})
+	over := in(t, `{"url":"nats://127.0.0.1:1","user":"u"}`)
+	over.Token = "secret"
+	for name, c := range map[string]struct {
+		url string
+		o   client.Options
+	}{
+		"user":                  {byUser, client.Options{User: "u", Password: "secret"}},
+		"token":                 {byToken, client.Options{Token: "secret"}},
+		"context":               {"", in(t, `{"url":%q,"user":"u","password":"secret"}`, byUser)},
+		"options over context":  {byToken, over},
+		"context of token":      {byToken, in(t, `{"token":"secret"}`)},
+		"inbox prefix of it":    {byToken, in(t, `{"token":"secret","inbox_prefix":"_INBOX_u"}`)},
+		"several servers":       {"nats://127.0.0.1:1, " + byToken, client.Options{Token: "secret"}},
+		"description beside it": {byToken, in(t, `{"description":"x","token":"secret","nsc":""}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cl, err := client.Connect(c.url, c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cl.Close()
+		})
+	}
+}
+
+func TestConnectRefuses(t *testing.T) {
+	t.Parallel()
+	byUser := startNATS(t, &server.Options{Username: "u", Password: "secret"})
+	for name, c := range map[string]struct {
+		url  string
+		o    client.Options
+		want string
+	}{
+		"wrong password":     {byUser, client.Options{User: "u", Password: "wrong-secret"}, "uthorization"},
+		"two credentials":    {byUser, client.Options{User: "u", Token: "secret"}, "more than one kind"},
+		"no such file":       {byUser, client.Options{NKeySeedFile: "/no/such/secret"}, "/no/such"},
+		"nobody listens":     {"nats://u:secret@127.0.0.1:1", client.Options{}, "nats://xxxxx@127.0.0.1:1"},
+		"malformed URL":      {"nats://u:secret@%zz", client.Options{}, "malformed URL"},
+		"illegal prefix":     {byUser, client.Options{User: "u", Password: "secret", Prefix: "a b"}, "prefix"},
+		"domain and prefix":  {byUser, client.Options{User: "u", Password: "secret", Domain: "d", APIPrefix: "x"}, "domain"},
+		"unknown context":    {"", client.Options{Context: "no-such-context"}, "no-such-context"},
+		"path as context":    {"", client.Options{Context: "../secrets"}, "is not the name"},
+		"no JSON in context": {"", in(t, "secret"), "is not the JSON"},
+		"proxy in context":   {"", in(t, `{"socks_proxy":"socks://secret"}`), "socks_proxy"},
+		"nsc in context":     {"", in(t, `{"nsc":"nsc://secret"}`), "setting nsc"},
+		"JWT in context":     {"", in(t, `{"user_jwt":"secret"}`), "user_jwt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cl, err := client.Connect(c.url, c.o)
+			if err == nil {
+				cl.Close()
+				t.Fatal("connected")
+			}
+			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") && name != "no such file" &&
+				name != "path as context" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestReadContextByName(t *testing.T) { // sets the environment
+	config := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", config)
+	t.Setenv("KEYS", "/keys")
+	t.Setenv("HOME", "/home/me")
+	if err := os.MkdirAll(filepath.Join(config, "nats", "context"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(config, "nats", "context", "work.json"), []byte(`{"url":"nats://a,nats://b",
+		"creds":"$KEYS/my.creds","ca":"~/ca.pem","cert":"c.pem","key":"k.pem","tls_first":true,"jetstream_domain":"hub",
+		"color_scheme":"red"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, o, err := client.ReadContext("work")
+	want := client.Options{CredsFile: "/keys/my.creds", CAFile: "/home/me/ca.pem", CertFile: "c.pem", KeyFile: "k.pem",
+		TLSFirst: true, Domain: "hub"}
+	if err != nil || url != "nats://a,nats://b" || o != want {
+		t.Errorf("got %q, %+v, %v", url, o, err)
+	}
+}
+
+// Who connects where no runner has ever been is told so.
+func TestWithoutStreams(t *testing.T) {
+	t.Parallel()
+	c := connect(t, startNATS(t, &server.Options{}))
+	for _, err := range c.Session("s1").Watch(bustest.Deadline(t), 1) {
+		if !errors.Is(err, client.ErrNotThere) {
+			t.Errorf("watch: %v", err)
+		}
+	}
+	short, err := client.New(c.NATS(), client.Options{RequestTimeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := short.Session("s1").Send(t.Context(), &schemas.Abort{}); err == nil {
+		t.Error("a command was sent")
+	}
+}
+
+func TestNewLeavesTheConnectionOpen(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(bustest.Server(t).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c, err := client.New(nc, client.Options{Prefix: "tenant.one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if nc.IsClosed() || c.NATS() != nc || c.Subjects().Prefix() != "tenant.one" {
+		t.Error("the connection was closed, or is another one")
+	}
+}

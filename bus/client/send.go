@@ -1,0 +1,119 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Option changes how one command is sent.
+type Option func(*sending)
+
+// sending is what the options of one command come to.
+type sending struct {
+	id          string
+	traceParent string
+	whenBusy    schemas.WhenBusy
+	channel     string
+}
+
+// WithID gives the command its id, 1 to 128 printable characters that are unique within the session. A command that is
+// sent again with its id changes nothing. Who sends one again after a crash gets the [Run] that it has begun.
+func WithID(id string) Option { return func(s *sending) { s.id = id } }
+
+// WhenBusy says what a prompt does while a run is under way; without it, the prompt waits for a run of its own.
+func WhenBusy(b schemas.WhenBusy) Option { return func(s *sending) { s.whenBusy = b } }
+
+// WithChannel binds the session to a client from the prompt's run on: the tools that are announced for a workspace of
+// that name come on top of the session's own.
+func WithChannel(workspace string) Option { return func(s *sending) { s.channel = workspace } }
+
+// WithTraceParent gives the command its W3C trace context.
+func WithTraceParent(traceParent string) Option {
+	return func(s *sending) { s.traceParent = traceParent }
+}
+
+// Sent is a command that the server has stored: from then on it is not lost.
+type Sent struct {
+	ID string // the command's
+	// StreamSeq is where it is stored in AGENT_CMD.
+	StreamSeq uint64
+	// Duplicate says that the same was sent within the last minutes and is not stored again. A command that was sent
+	// earlier is not known by this: its session knows it.
+	Duplicate bool
+}
+
+// Send sends a command of any kind and returns when the server has stored it, without waiting for what it does. It
+// takes the permission to publish it and no other. It is sent again until it is stored, which its id makes harmless.
+func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Option) (Sent, error) {
+	kind := data.CommandKind()
+	var o sending
+	for _, opt := range opts {
+		opt(&o)
+	}
+	o.id = cmp.Or(o.id, "client-"+rand.Text())
+	msg, err := s.message(data, o)
+	if err != nil {
+		return Sent{}, fmt.Errorf("client: send %s to session %.80s: %w", kind, s.id, err)
+	}
+	var ack *jetstream.PubAck
+	err = s.c.persist(ctx, func(ctx context.Context) (err error) {
+		ack, err = s.c.js.PublishMsg(ctx, msg)
+		return s.c.explain(err, msg.Subject)
+	})
+	if err != nil {
+		return Sent{}, fmt.Errorf("client: send %s %s to session %s: %w", kind, o.id, s.id, err)
+	}
+	return Sent{ID: o.id, StreamSeq: ack.Sequence, Duplicate: ack.Duplicate}, nil
+}
+
+// message is a command as a CloudEvent in binary mode, so that even the refusal of data that nobody can read names the
+// command's id.
+func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error) {
+	kind := data.CommandKind()
+	if prompt, ok := data.(*schemas.Prompt); ok {
+		with := *prompt
+		with.WhenBusy, with.Channel = cmp.Or(o.whenBusy, with.WhenBusy), cmp.Or(o.channel, with.Channel)
+		data = &with
+	} else if o.whenBusy != "" || o.channel != "" {
+		return nil, errors.New("WhenBusy and WithChannel are for prompts")
+	}
+	body, err := schemas.Marshal(data)
+	if err = errors.Join(schemas.CheckSession(s.id), checkID(o.id), err); err != nil {
+		return nil, err
+	}
+	id := schemas.EncodeHeaderValue(o.id)
+	header := nats.Header{
+		schemas.HeaderSpecVersion:     {schemas.SpecVersion},
+		schemas.HeaderID:              {id},
+		schemas.HeaderSource:          {schemas.EncodeHeaderValue(s.c.o.Source)},
+		schemas.HeaderType:            {schemas.CloudEventType(kind)},
+		schemas.HeaderSubject:         {s.id},
+		schemas.HeaderDataContentType: {schemas.ContentJSON},
+		// The stream knows these ids in all sessions, and a session's own are unique in it only.
+		jetstream.MsgIDHeader: {s.id + "/" + id},
+	}
+	if o.traceParent != "" {
+		header[schemas.HeaderTraceParent] = []string{schemas.EncodeHeaderValue(o.traceParent)}
+	}
+	return &nats.Msg{Subject: s.c.subjects.Command(s.id, kind), Header: header, Data: body}, nil
+}
+
+// checkID refuses the id that the session would refuse.
+func checkID(id string) error {
+	if id == "" || utf8.RuneCountInString(id) > schemas.MaxCommandID || !utf8.ValidString(id) ||
+		strings.ContainsFunc(id, unicode.IsControl) {
+		return fmt.Errorf("the id is not 1 to %d printable characters", schemas.MaxCommandID)
+	}
+	return nil
+}

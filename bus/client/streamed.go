@@ -1,0 +1,157 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// minCatchUp is the shortest time between two readings because of an update: anybody who may publish updates could
+// cause as many as he likes.
+const minCatchUp = 250 * time.Millisecond
+
+// streamed is a message or tool call whose event has come and whose end has not.
+type streamed struct {
+	n    uint64    // number of the last update
+	time time.Time // of it
+	torn bool      // an update is missing for good; there are no more before the end
+}
+
+// track keeps the list of what is being streamed.
+func (w *watcher) track(seq uint64, t schemas.EventType, data schemas.EventData) {
+	switch t {
+	case schemas.EventMessageStart:
+		delete(w.open, w.message)
+		w.message, w.open[seq] = seq, &streamed{}
+	case schemas.EventMessageEnd:
+		delete(w.open, w.message)
+	case schemas.EventToolExecutionStart:
+		w.open[seq] = &streamed{}
+	case schemas.EventToolExecutionEnd:
+		if d, ok := data.(*schemas.ToolExecutionEnd); ok {
+			delete(w.open, callSeq(d.Call))
+		}
+	case schemas.EventAgentEnd:
+		clear(w.open)
+	}
+}
+
+// passOver tracks an event that is not yielded. Only the end of a tool call needs its data to be read.
+func (w *watcher) passOver(s schemas.StoredEvent) {
+	var data schemas.EventData
+	if schemas.EventType(s.Name) == schemas.EventToolExecutionEnd && s.Ref == "" {
+		if e, err := s.Decode(nil); err == nil {
+			data = e.Data
+		}
+	}
+	w.track(s.Seq, schemas.EventType(s.Name), data)
+}
+
+// callSeq is the sequence of a call's tool_execution_start, 0 for what is no key.
+func callSeq(key schemas.CallKey) uint64 {
+	if len(key) < 2 || key[0] != 'c' {
+		return 0
+	}
+	seq, _ := strconv.ParseUint(string(key[1:]), 10, 64)
+	return seq
+}
+
+// readUpdates yields the updates that the server has kept of what is being streamed. Where the stream is in memory, it
+// is gone after a restart until a runner has made it again.
+func (w *watcher) readUpdates(ctx context.Context) error {
+	subject := w.c.subjects.LiveUpdate(w.session)
+	for m, err := range w.c.stored(ctx, schemas.StreamUpdates, subject, after(w.deltas)) {
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if u, ok := w.decodeUpdate(m.header, m.data); ok {
+			if s := w.open[u.Event]; s != nil {
+				if s.fits(u) == updateMissing {
+					s.torn = true // the stream has dropped it
+				}
+				if err := w.update(s, u); err != nil {
+					return err
+				}
+			}
+		}
+		w.deltas = m.seq
+	}
+	return nil
+}
+
+// heardUpdate takes a live update.
+func (w *watcher) heardUpdate(m *nats.Msg) (missed bool, err error) {
+	u, ok := w.decodeUpdate(m.Header, m.Data)
+	if !ok {
+		return false, nil
+	}
+	s := w.open[u.Event]
+	switch {
+	case s == nil && u.Event > w.at.seq, s != nil && s.fits(u) == updateMissing:
+		return time.Since(w.caughtUp) >= minCatchUp, nil
+	case s == nil:
+		return false, nil // of what has ended
+	}
+	return false, w.update(s, u)
+}
+
+// decodeUpdate passes over what is no update of the session: anybody who executes tools can publish there.
+func (w *watcher) decodeUpdate(header nats.Header, data []byte) (schemas.Update, bool) {
+	u, err := schemas.DecodeUpdate(header, data)
+	return u, err == nil && u.Session == w.session
+}
+
+// update yields an update if it is the next one.
+func (w *watcher) update(s *streamed, u schemas.Update) error {
+	if s.fits(u) != updateNext {
+		return nil
+	}
+	s.n, s.time = u.N, u.Time
+	if !w.yield(Item{Update: &u}) {
+		return errStop
+	}
+	return nil
+}
+
+type updateFit int
+
+const (
+	updateKnown updateFit = iota
+	updateNext
+	updateMissing
+)
+
+// fits says where an update stands. Those of a reply add to one another and need each other. A tool's replace the one
+// before, and begin at 1 again when the call is executed again: what tells the executions apart is their time.
+func (s *streamed) fits(u schemas.Update) updateFit {
+	if _, tool := u.Data.(*schemas.ToolExecutionUpdate); tool {
+		if u.Time.After(s.time) || u.Time.Equal(s.time) && u.N > s.n {
+			return updateNext
+		}
+		return updateKnown
+	}
+	switch {
+	case s.torn || u.N <= s.n:
+		return updateKnown
+	case u.N == s.n+1:
+		return updateNext
+	}
+	return updateMissing
+}
+
+// republished returns a message of the log as the server sends it out once it is stored. ok says that it is one.
+func republished(m *nats.Msg) (s storedMsg, ok bool) {
+	if added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
+		return s, false
+	}
+	seq, err := strconv.ParseUint(added(m.Header, jetstream.SequenceHeader), 10, 64)
+	return storedMsg{added(m.Header, jetstream.SubjectHeader), seq, m.Header, m.Data}, err == nil
+}

@@ -1,0 +1,283 @@
+package client_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// start is a server with the streams of loopbus, an author of session s1, and the session as a client sees it.
+func start(t *testing.T) (*embedded.Server, *author, *client.Session) {
+	t.Helper()
+	server, c := bustest.Small(t)
+	return server, newAuthor(t, c, "s1"), connect(t, server.ClientURL()).Session("s1")
+}
+
+func TestWatchFromBeginningAndLive(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	a.commit(&schemas.AgentStart{}, &schemas.TurnStart{})
+	w := watch(t, s, 1)
+	w.want("1 agent_start", "2 turn_start")
+	m := a.begin()
+	a.say(m, "one ")
+	a.say(m, "two")
+	w.want("3 message_start", "3.1 one ", "3.2 two")
+	a.end(m, "one two")
+	a.commit(&schemas.TurnEnd{}, &schemas.AgentEnd{})
+	w.want("4 message_end", "5 turn_end", "6 agent_end")
+}
+
+func TestWatchBeforeTheSessionBegins(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	w := watch(t, s, 1)
+	a.commit(&schemas.AgentStart{})
+	w.want("1 agent_start")
+}
+
+func TestWatchBeginsInsideOfACommit(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	a.commit(&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.TurnEnd{})
+	watch(t, s, 2).want("2 turn_start", "3 turn_end")
+	w := watch(t, s, 5)
+	a.commit(&schemas.TurnStart{}, &schemas.TurnEnd{}, &schemas.AgentEnd{})
+	w.want("5 turn_end", "6 agent_end")
+}
+
+// Who joins late is given all of the message so far, whether or not its beginning is among the events wanted.
+func TestLateJoin(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]uint64{"from the first event": 1, "from the next one": 3, "from now on": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, a, s := start(t)
+			over := a.begin()
+			a.say(over, "over")
+			a.end(over, "over")
+			m := a.begin()
+			a.say(m, "one ")
+			a.say(m, "two ")
+			w := watch(t, s, from)
+			switch from {
+			case 1:
+				w.want("1 message_start", "2 message_end", "3 message_start")
+			case 3:
+				w.want("3 message_start")
+			}
+			w.want("3.1 one ", "3.2 two ")
+			a.say(m, "three")
+			w.want("3.3 three")
+			a.end(m, "one two three")
+			w.want("4 message_end")
+		})
+	}
+}
+
+// A message of which the server has dropped the first updates comes whole at its end.
+func TestLateJoinAfterUpdatesWereDropped(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	m := a.begin()
+	a.updates[m] = 5
+	a.say(m, "six")
+	w := watch(t, s, 1)
+	w.want("1 message_start")
+	a.say(m, "seven")
+	a.end(m, "all of it")
+	w.want("2 message_end")
+}
+
+func TestUpdatesOfToolsReplaceOneAnother(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	call := a.commit(&schemas.ToolExecutionStart{ToolCallID: "x", ToolName: "t", Args: []byte("{}")},
+		&schemas.ToolExecutionStart{ToolCallID: "y", ToolName: "t", Args: []byte("{}")})
+	partial := func(event, n uint64, second int, text string) {
+		u := a.delta(event, n, "")
+		u.Time = u.Time.Add(time.Duration(second) * time.Second)
+		u.Data = &schemas.ToolExecutionUpdate{Call: schemas.NewCallKey(event), PartialResult: schemas.TextResult(text)}
+		a.publish(u)
+	}
+	w := watch(t, s, 1)
+	w.want("1 tool_execution_start", "2 tool_execution_start")
+	partial(call, 1, 1, "a")
+	partial(call, 3, 2, "c")
+	partial(call, 2, 1, "b, late")
+	partial(call+1, 1, 2, "of the other")
+	partial(call, 1, 5, "executed again")
+	w.want("1.1 a", "1.3 c", "2.1 of the other", "1.1 executed again")
+	a.commit(&schemas.ToolExecutionEnd{Call: schemas.NewCallKey(call), Result: schemas.TextResult("end")})
+	partial(call, 2, 6, "too late")
+	partial(call+1, 2, 6, "still at work")
+	w.want("3 tool_execution_end", "2.2 still at work")
+}
+
+// Anybody who executes tools can publish where updates are.
+func TestForgedUpdatesDoNothing(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	w := watch(t, s, 1)
+	m := a.begin()
+	w.want("1 message_start")
+	a.publish(a.delta(m+100, 1, "of an event to come"))
+	a.publish(schemas.Update{Session: "s1", Event: m, N: 1, Source: "/x", Data: a.delta(m, 1, "").Data})
+	other := a.delta(m, 1, "of another session")
+	other.Session = "s2"
+	header, payload, err := schemas.EncodeUpdate(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range [][]byte{payload, []byte("{"), nil} {
+		if err := a.c.NATS().PublishMsg(&nats.Msg{Subject: "agent.live.s1.update", Header: header, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.c.NATS().Publish("agent.live.s1.event", []byte("[]")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.c.NATS().FlushWithContext(bustest.Deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	a.updates[m] = 1
+	a.say(m, "two")
+	w.want("1.1 ", "1.2 two")
+}
+
+func TestDataInTheObjectStore(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	big := strings.Repeat("x", 300<<10)
+	data, err := schemas.AppendData(nil, &schemas.ErrorEvent{Code: "big", Message: big})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	objects, err := a.c.Events().ObjectStore(bustest.Deadline(t), schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects.PutBytes(bustest.Deadline(t), name, data); err != nil {
+		t.Fatal(err)
+	}
+	for i, ref := range []string{name, strings.Repeat("0", 64)} {
+		var c schemas.Commit
+		e := schemas.Event{Session: "s1", Seq: uint64(i + 1), Source: "/x", Data: &schemas.ErrorEvent{}}
+		if err := c.Add(&e, nil, "nats://agent_blobs/"+ref); err != nil {
+			t.Fatal(err)
+		}
+		a.store(c.Header(a.hash), c.Payload())
+	}
+	var got []schemas.Event
+	for e, err := range s.History(bustest.Deadline(t), 1) {
+		if err != nil {
+			if !errors.Is(err, client.ErrDamaged) {
+				t.Errorf("an object that is not there: %v", err)
+			}
+			break
+		}
+		got = append(got, e)
+	}
+	if len(got) != 1 || got[0].Data.(*schemas.ErrorEvent).Message != big {
+		t.Errorf("got %d events", len(got))
+	}
+}
+
+func TestHistoryEndsAtTheLastEvent(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	const commits = 200 // several batches
+	for range commits {
+		a.commit(&schemas.TurnStart{}, &schemas.TurnEnd{})
+	}
+	next := uint64(7)
+	for e, err := range s.History(bustest.Deadline(t), next) {
+		if err != nil || e.Seq != next {
+			t.Fatalf("got event %d, %v, want %d", e.Seq, err, next)
+		}
+		next++
+	}
+	if next != 2*commits+1 {
+		t.Errorf("ended before event %d", next)
+	}
+	for e, err := range s.History(bustest.Deadline(t), next) {
+		t.Errorf("after the last event: %d, %v", e.Seq, err)
+	}
+}
+
+func TestDamageEndsTheLoop(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	a.commit(&schemas.AgentStart{})
+	w := watch(t, s, 1)
+	w.want("1 agent_start")
+	a.seq++ // an event that there never was
+	a.commit(&schemas.AgentEnd{})
+	if err := w.fails(); !errors.Is(err, client.ErrDamaged) || !strings.Contains(err.Error(), "session s1 after event 1") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestContextEndsTheLoop(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	a.commit(&schemas.AgentStart{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []string
+	for item, err := range s.Watch(ctx, 1) {
+		if err != nil {
+			got = append(got, fmt.Sprint(errors.Is(err, context.Canceled)))
+			continue
+		}
+		got = append(got, describe(item))
+		cancel()
+	}
+	if len(got) != 2 || got[1] != "true" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestClosedConnectionEndsTheLoop(t *testing.T) {
+	t.Parallel()
+	server, a, _ := start(t)
+	c := connect(t, server.ClientURL())
+	a.commit(&schemas.AgentStart{})
+	w := watch(t, c.Session("s1"), 1)
+	w.want("1 agent_start")
+	c.Close()
+	if err := w.fails(); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIllegalSession(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	c := connect(t, server.ClientURL())
+	for _, id := range []string{"", "a.b", "*", ">"} {
+		s := c.Session(id)
+		if _, err := s.Prompt(t.Context(), client.Text("x")); !errors.Is(err, schemas.ErrSubject) {
+			t.Errorf("prompt to %q: %v", id, err)
+		}
+		for _, err := range s.Watch(t.Context(), 1) {
+			if !errors.Is(err, schemas.ErrSubject) {
+				t.Errorf("watch of %q: %v", id, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package codec
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// RejectError says why a message is no command. Code is one of the Reject codes of package schemas; Reason is for the
+// sender and quotes no content.
+type RejectError struct {
+	Code   string
+	Reason string
+}
+
+// Error is code and reason.
+func (e *RejectError) Error() string { return e.Code + ": " + e.Reason }
+
+func reject(code, format string, args ...any) *RejectError {
+	return &RejectError{Code: code, Reason: fmt.Sprintf(format, args...)}
+}
+
+// DecodeCommand reads a message of a session's inbox: a CloudEvent, structured or binary, or the bare JSON of the
+// command, or, for prompt, steer and follow_up, plain text. The command's id is the CloudEvent's, or the JSON's, or the
+// Nats-Msg-Id, or fallbackID, in this order; its time is the CloudEvent's, or storedAt. What a NATS server may have
+// sent, to a reply subject that somebody gave it, is refused: with [schemas.RejectForeign] where it is certainly no
+// client's. Every error is a [*RejectError].
+func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header, data []byte, fallbackID string,
+	storedAt time.Time,
+) (schemas.Command, error) {
+	if !schemas.KnownCommand(kind) {
+		return schemas.Command{}, reject(schemas.RejectUnknown, "there is no command %.40q", string(kind))
+	}
+	if err := checkHeaders(kind, header); err != nil {
+		return schemas.Command{}, err
+	}
+	body, err := openEnvelope(session, kind, header, data)
+	if err != nil {
+		return schemas.Command{}, err
+	}
+	if body.bare && !body.plain && !needsContent(kind) {
+		if err := checkBare(kind, header, data); err != nil {
+			return schemas.Command{}, err
+		}
+	}
+	innerID, payload, err := body.decode(kind)
+	if err != nil && body.bare && !body.plain {
+		err = cmp.Or(checkBare(kind, header, data), err)
+	}
+	if err != nil {
+		return schemas.Command{}, err
+	}
+	id := cmp.Or(body.id, innerID, first(header, jetstream.MsgIDHeader), fallbackID)
+	if err := checkCommandID(id); err != nil {
+		return schemas.Command{}, err
+	}
+	if id != fallbackID && isReserved(id) && !isOwn(id, payload) {
+		return schemas.Command{}, reject(schemas.RejectInvalid, "ids that begin with %s are the service's own",
+			strings.Join(reservedIDs, ", "))
+	}
+	if kind == schemas.CommandTimer && !isOwn(id, payload) {
+		return schemas.Command{}, reject(schemas.RejectInvalid, "a timer has the id that it was set with")
+	}
+	return schemas.Command{
+		ID: id, Session: session, Source: body.source, Time: cmp.Or(body.time, storedAt),
+		TraceParent: body.trace, Data: payload,
+	}, nil
+}
+
+// commandBody is a command without its envelope. id, source and time are empty where there was none.
+type commandBody struct {
+	id, source, trace string
+	time              time.Time
+	data              []byte
+	plain             bool
+	bare              bool // it is no CloudEvent
+}
+
+func openEnvelope(session string, kind schemas.CommandKind, header nats.Header, data []byte) (commandBody, error) {
+	e, mode, err := DecodeCloudEvent(header, data)
+	if mode == ModeNone {
+		trace := traceParent(first(header, HeaderTraceParent))
+		return commandBody{trace: trace, data: data, plain: schemas.IsPlainText(data), bare: true}, nil
+	}
+	if err != nil {
+		return commandBody{}, reject(schemas.RejectCloudEvent, "%v", err)
+	}
+	if want := schemas.CloudEventType(kind); e.Type() != want {
+		return commandBody{}, reject(schemas.RejectCloudEvent, "type is %.80q, not %q", e.Type(), want)
+	}
+	if subject := e.Subject(); subject != "" && subject != session {
+		return commandBody{}, reject(schemas.RejectCloudEvent, "subject is %.80q, not the session %q", subject, session)
+	}
+	b := commandBody{id: e.ID(), source: e.Source(), time: e.Time()}
+	inner, _ := e.Extensions()[HeaderTraceParent].(string)
+	b.trace = traceParent(cmp.Or(inner, first(header, HeaderTraceParent)))
+	if b.data, b.plain, err = textOrJSON(e); err != nil {
+		return commandBody{}, err
+	}
+	return b, nil
+}
+
+// textOrJSON returns the data of a CloudEvent and whether it is plain text. Data without a content type are judged as a
+// bare payload is; a JSON string among them is the text it stands for.
+func textOrJSON(e event.Event) (data []byte, plain bool, err error) {
+	contentType := e.DataContentType()
+	if media, _, err := mime.ParseMediaType(contentType); err == nil && media == "text/plain" {
+		return e.Data(), true, nil
+	}
+	if !isJSON(contentType) {
+		return nil, false, reject(schemas.RejectCloudEvent, "datacontenttype %.60q is neither JSON nor text/plain",
+			contentType)
+	}
+	data = e.Data()
+	var text string
+	if bytes.HasPrefix(data, []byte{'"'}) && json.Unmarshal(data, &text) == nil {
+		return []byte(text), true, nil
+	}
+	return data, contentType == "" && schemas.IsPlainText(data), nil
+}
+
+// decode returns the id inside the JSON, if any, and the payload.
+func (b commandBody) decode(kind schemas.CommandKind) (id string, data schemas.CommandData, err error) {
+	if !b.plain {
+		id, data, err = schemas.ParseCommand(kind, b.data)
+	} else if takesText(kind) {
+		data, err = schemas.PlainText(kind, b.data)
+	} else {
+		return "", nil, reject(schemas.RejectNotPlain, "a %s command has to be JSON or a CloudEvent", kind)
+	}
+	if err != nil {
+		return "", nil, reject(schemas.RejectInvalid, "%s", strings.TrimPrefix(err.Error(), "schemas: "))
+	}
+	return id, data, nil
+}
+
+// needsContent reports whether a command has members that it cannot be without and that no server's answer has.
+func needsContent(kind schemas.CommandKind) bool {
+	return takesText(kind) || kind == schemas.CommandToolResult
+}
+
+func takesText(kind schemas.CommandKind) bool {
+	return kind == schemas.CommandPrompt || kind == schemas.CommandSteer || kind == schemas.CommandFollowUp
+}
+
+// reservedIDs begin the ids that the service gives: a client that took one would have a later command of the service,
+// or of another client, taken for one that is known.
+var reservedIDs = []string{"cmd-", "timer-", "result/", "given-up/"}
+
+func isReserved(id string) bool {
+	return slices.ContainsFunc(reservedIDs, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
+}
+
+// isOwn reports whether a command has the id that the service gives it.
+func isOwn(id string, data schemas.CommandData) bool {
+	switch d := data.(type) {
+	case *schemas.Timer:
+		return strings.HasPrefix(id, "timer-"+d.Name+"-")
+	case *schemas.ToolResponse:
+		return id == "result/"+string(d.Call)
+	}
+	return false
+}
+
+// checkCommandID refuses what could not be found again in a log: too long, or not printable.
+func checkCommandID(id string) error {
+	switch {
+	case id == "" || utf8.RuneCountInString(id) > schemas.MaxCommandID:
+		return reject(schemas.RejectInvalid, "the id is not 1 to %d characters", schemas.MaxCommandID)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return reject(schemas.RejectInvalid, "the id is not printable UTF-8")
+	}
+	return nil
+}
+
+// HeaderTraceParent is the W3C trace context beside a bare payload, and the extension of that name in a CloudEvent.
+const HeaderTraceParent = "traceparent"
+
+var traceParentRE = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceParent leaves out what is none: a broken trace context is no reason to refuse a command.
+func traceParent(s string) string {
+	if traceParentRE.MatchString(s) {
+		return s
+	}
+	return ""
+}
+
+// CommandID is the id that the sender of a message that is no command may know it by, if it gave a legal one. Otherwise
+// it is made of the message's sequence in the inbox, the same at every delivery.
+func CommandID(header nats.Header, seq uint64) string {
+	for _, name := range []string{schemas.HeaderID, jetstream.MsgIDHeader} {
+		if id := first(header, name); id != "" && checkCommandID(id) == nil && !isReserved(id) {
+			return id
+		}
+	}
+	return StoredID(seq)
+}
+
+// StoredID is the id of a command that brings none of its own.
+func StoredID(seq uint64) string { return "cmd-" + strconv.FormatUint(seq, 10) }

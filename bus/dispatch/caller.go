@@ -1,0 +1,222 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// defaultLookEvery is how often a call that has no answer yet is looked for in its queue.
+const defaultLookEvery = 15 * time.Second
+
+// maxUpdates is how many partial results may wait for the one who is shown them; the next are lost.
+const maxUpdates = 256
+
+// withdrawTimeout bounds what is done for a call whose caller has given it up.
+const withdrawTimeout = 5 * time.Second
+
+// errUnanswered is the text for a call that has left its queue without an answer having come.
+var errUnanswered = errors.New("the outcome of this call is unknown: it is no longer in its tool's queue, and no " +
+	"answer has come")
+
+// CallerOptions configures [NewCaller].
+type CallerOptions struct {
+	// ID names the caller, a subject token. No two live ones may have the same, and none may use one again.
+	ID string
+	// LookEvery is how often a call without an answer is looked for in its queue, default 15 s. One that is twice not
+	// there has been answered while the connection was away, or lost.
+	LookEvery time.Duration
+}
+
+// A Caller calls tools for whoever has no session. Its calls wait in the same queues as those of sessions and are
+// executed by the same workers, but nothing of them is stored beyond that: the answers come to the caller
+// (agent.reply.<caller>.<call>), and calls that still wait when the caller is gone are dropped by the worker that takes
+// them. All methods may be called concurrently.
+type Caller struct {
+	conn     *bus.Conn
+	o        CallerOptions
+	dispatch *Dispatcher
+	sub      *nats.Subscription
+
+	mu      sync.Mutex
+	n       uint64
+	waiting map[schemas.CallKey]chan *schemas.ToolResponse // have room for one
+	closed  bool
+}
+
+// NewCaller listens for the answers until [Caller.Close]. c stays the caller's and has to outlive it.
+func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
+	o.LookEvery = cmp.Or(o.LookEvery, defaultLookEvery)
+	caller := &Caller{conn: c, o: o, dispatch: New(c), waiting: map[schemas.CallKey]chan *schemas.ToolResponse{}}
+	err := schemas.CheckToken("caller", o.ID)
+	if err == nil {
+		caller.sub, err = c.NATS().Subscribe(c.Subjects().Reply(o.ID, "*"), caller.hear)
+	}
+	if err == nil {
+		err = c.NATS().Flush()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: caller %q: %w", o.ID, err)
+	}
+	return caller, nil
+}
+
+// Close stops listening. Calls under way get no answer any more; cancel them first.
+func (c *Caller) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		_ = c.sub.Unsubscribe() // fails only on a closed connection
+	}
+	c.closed = true
+}
+
+// hear takes an answer, or tells a worker that asks that somebody is here. What nobody waits for is dropped: an answer
+// may come twice.
+func (c *Caller) hear(msg *nats.Msg) {
+	if len(msg.Data) == 0 {
+		if schemas.IsInbox(msg.Reply) { // anybody can ask, but not for a message to anywhere
+			_ = msg.Respond(nil) // a worker that hears nothing goes on all the same
+		}
+		return
+	}
+	_, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
+	response, ok := data.(*schemas.ToolResponse)
+	if err != nil || !ok || msg.Subject != c.conn.Subjects().Reply(c.o.ID, string(response.Call)) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer := c.waiting[response.Call]; answer != nil {
+		answer <- response
+		delete(c.waiting, response.Call)
+	}
+}
+
+// Call has a tool executed and returns the answer. Session is what the worker is told, a legal session id, of which the
+// caller may use as many as it likes, but none that a runner has; args satisfy the tool's parameters. Partial results
+// are given to update, which may be nil and delays all that follows. When ctx ends, the call is withdrawn, or cancelled
+// if a worker has it, and the error is ctx's cause. Any other error means that the call has no answer, and may have
+// been executed.
+func (c *Caller) Call(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
+	update func(schemas.ToolResult),
+) (*schemas.ToolResponse, error) {
+	req, answer := c.begin(session, def, args)
+	defer c.end(req.Call)
+	response, err := c.call(ctx, req, answer, update)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: call tool %s for caller %s: %w", def.Name, c.o.ID, err)
+	}
+	return response, nil
+}
+
+func (c *Caller) begin(session string, def schemas.ToolDefinition, args json.RawMessage) (schemas.ToolRequest,
+	chan *schemas.ToolResponse) {
+	answer := make(chan *schemas.ToolResponse, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	key := schemas.NewCallKey(c.n)
+	c.waiting[key] = answer
+	return schemas.ToolRequest{
+		Session: session, RunID: c.o.ID, Call: key, ToolCallID: string(key), ToolName: def.Name, Version: def.Version,
+		Workspace: def.Workspace, Arguments: args, Effect: def.EffectClass(), TimeoutMs: def.TimeoutMs, StartSeq: c.n,
+		ReplyTo: c.conn.Subjects().Reply(c.o.ID, string(key)), Nonce: rand.Text()[:16],
+	}, answer
+}
+
+func (c *Caller) end(call schemas.CallKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, call)
+}
+
+func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-chan *schemas.ToolResponse,
+	update func(schemas.ToolResult),
+) (*schemas.ToolResponse, error) {
+	var updates chan *nats.Msg
+	if update != nil {
+		updates = make(chan *nats.Msg, maxUpdates)
+		sub, err := c.conn.NATS().ChanSubscribe(c.conn.Subjects().LiveUpdate(req.Session), updates)
+		if err == nil {
+			defer func() { _ = sub.Unsubscribe() }()
+			err = c.conn.NATS().Flush() // the call leaves by another connection
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := c.dispatch.Dispatch(ctx, req, false); err != nil {
+		c.giveUp(req)
+		return nil, err
+	}
+	tick := time.NewTicker(c.o.LookEvery)
+	defer tick.Stop()
+	for gone := false; ; {
+		select {
+		case msg := <-updates:
+			show(msg, req, update)
+			continue
+		case response := <-answer:
+			for len(updates) > 0 { // they came before it
+				show(<-updates, req, update)
+			}
+			return response, nil
+		case <-ctx.Done():
+			c.giveUp(req)
+			return nil, context.Cause(ctx)
+		case <-tick.C:
+		}
+		there, err := c.queued(ctx, req)
+		if err == nil && !there && gone && len(answer) == 0 {
+			return nil, errUnanswered
+		}
+		gone = err == nil && !there
+	}
+}
+
+// show gives the partial result that a message brings to update, if it is one of the call: anybody can publish there.
+func show(msg *nats.Msg, req schemas.ToolRequest, update func(schemas.ToolResult)) {
+	u, err := schemas.DecodeUpdate(msg.Header, msg.Data)
+	if err != nil {
+		return
+	}
+	if data, ok := u.Data.(*schemas.ToolExecutionUpdate); ok && data.Call == req.Call {
+		update(data.PartialResult)
+	}
+}
+
+// giveUp withdraws a call and tells the worker that has it to stop.
+func (c *Caller) giveUp(req schemas.ToolRequest) {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+	defer cancel()
+	// A worker that misses both finds out by asking; see [Caller].
+	_ = c.dispatch.Cancel(ctx, req.Session, req.Call)
+	_ = c.dispatch.Withdraw(ctx, req.Session, req.Call)
+}
+
+// queued reports whether a call waits for a worker or is being executed.
+func (c *Caller) queued(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	defer cancel()
+	stream, err := c.conn.JetStream().Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return false, err
+	}
+	_, err = stream.GetLastMsgForSubject(ctx, c.dispatch.subject(req))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,195 @@
+package dispatch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Dispatcher hands tool calls to the workers, and asks for calls to stop. All methods may be called concurrently.
+type Dispatcher struct {
+	conn     *bus.Conn
+	patience time.Duration // with a server that is away
+}
+
+// New returns a Dispatcher on c, which stays the caller's and has to outlive it.
+func New(c *bus.Conn) *Dispatcher { return &Dispatcher{c, natsio.AwayTimeout} }
+
+// Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, version or
+// workspace, the session or the call is no legal subject token; after any other error the call may have been stored.
+// With again, it first looks whether an earlier process has done so: if the call is still waiting or its result is in
+// the session's inbox, nothing is stored. A result that has been taken from the inbox has to be in the log by then,
+// where the caller would have seen it.
+func (d *Dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
+	if err := d.dispatch(ctx, req, again); err != nil {
+		return fmt.Errorf("dispatch: dispatch call %s of session %s to tool %q: %w", req.Call, req.Session, req.Queue(), err)
+	}
+	return nil
+}
+
+func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
+	err := errors.Join(req.Queue().Check(), schemas.CheckSession(req.Session),
+		schemas.CheckToken("call", string(req.Call)))
+	if err != nil {
+		return err
+	}
+	if again {
+		if known, err := d.known(ctx, req); known || err != nil {
+			return err
+		}
+	}
+	data, err := schemas.Marshal(req)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg(d.subject(req))
+	msg.Data = data
+	// If this is sent twice the second one is recognised, for as long as a runner's connection can outlive its suspension
+	// ([StreamOptions.ToolDuplicateWindow]). It is no duplicate of the tool's next call.
+	msg.Header.Set(jetstream.MsgIDHeader, req.IdempotencyKey())
+	msg.Header.Set(schemas.HeaderDispatch, cmp.Or(req.Nonce, "-"))
+	if req.TraceParent != "" {
+		msg.Header.Set(codec.HeaderTraceParent, req.TraceParent)
+	}
+	return d.publish(ctx, msg)
+}
+
+// publish stores a call on the connection that buffers nothing: a call must not leave long after it was decided, when
+// its session may have another runner. While the server is away, or the stream has no leader, it waits for it, for a
+// while.
+func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	for {
+		ack, err := d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
+		if err == nil && ack.Duplicate {
+			return d.duplicate(ctx, msg, ack.Sequence)
+		}
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) || !natsio.Wait(ctx, natsio.RetryWait) {
+			return err
+		}
+	}
+}
+
+// duplicate looks up what the stream says it has already. Where that is another message, somebody has taken the call's
+// id, and the call is stored under another one. What is gone was this call, which a worker has settled: an earlier
+// process dispatched it, and nobody else knows its nonce.
+func (d *Dispatcher) duplicate(ctx context.Context, msg *nats.Msg, seq uint64) error {
+	tools, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return err
+	}
+	stored, err := tools.GetMsg(ctx, seq)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look up message %d of %s, which has the call's id: %w", seq, schemas.StreamTools, err)
+	case stored.Subject == msg.Subject && bytes.Equal(stored.Data, msg.Data):
+		return nil
+	}
+	msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())
+	_, err = d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
+	return err
+}
+
+func (d *Dispatcher) subject(req schemas.ToolRequest) string {
+	return d.conn.Subjects().Tool(req.Queue().Name(), req.Session, string(req.Call))
+}
+
+// Cancel asks whoever runs the call to stop. It is sent once and not stored; that the call is over is for the log to
+// say.
+func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey) error {
+	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
+	if err == nil {
+		err = d.conn.NATS().Publish(d.conn.Subjects().Cancel(session, string(call)), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch: cancel call %s of session %s: %w", call, session, err)
+	}
+	return nil
+}
+
+// Withdraw takes a call out of its tool's queue. If a worker has it, it is not given to another one when that worker is
+// lost.
+func (d *Dispatcher) Withdraw(ctx context.Context, session string, call schemas.CallKey) error {
+	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
+	if err == nil {
+		err = d.purge(ctx, d.conn.Subjects().Tool("*", session, string(call)))
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch: withdraw call %s of session %s: %w", call, session, err)
+	}
+	return nil
+}
+
+func (d *Dispatcher) purge(ctx context.Context, subject string) error {
+	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
+	defer cancel()
+	stream, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+}
+
+// known reports whether the call is waiting for a worker or its result for a runner. A worker settles the call after it
+// has sent the result, so looking at the call first misses neither.
+func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	tools, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return false, err
+	}
+	_, err = tools.GetLastMsgForSubject(ctx, d.subject(req))
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, fmt.Errorf("look for the call in %s: %w", schemas.StreamTools, err)
+	}
+	return d.answered(ctx, req)
+}
+
+// answered looks through the results that wait in the session's inbox. Its partition is not computed: the server finds
+// them under any.
+func (d *Dispatcher) answered(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	commands, err := d.conn.JetStream().Stream(ctx, schemas.StreamCommands)
+	if err != nil {
+		return false, err
+	}
+	results := d.conn.Subjects().Prefix() + ".cmd.*." + req.Session + "." + string(schemas.CommandToolResult)
+	for seq := uint64(1); ; {
+		msg, err := commands.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(results))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for the result in %s: %w", schemas.StreamCommands, err)
+		}
+		if resultOf(req, msg) {
+			return true, nil
+		}
+		seq = msg.Sequence + 1
+	}
+}
+
+func resultOf(req schemas.ToolRequest, msg *jetstream.RawStreamMsg) bool {
+	cmd, err := codec.DecodeCommand(req.Session, schemas.CommandToolResult, msg.Header, msg.Data, "stored", msg.Time)
+	if err != nil {
+		return false
+	}
+	response, ok := cmd.Data.(*schemas.ToolResponse)
+	return ok && response.Call == req.Call
+}

@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// QueueLoad is how many calls a queue of a tool has.
+type QueueLoad struct {
+	Queue   schemas.ToolQueue
+	Waiting uint64 // for a worker to take them
+	AtWork  int    // with workers that have not settled them
+}
+
+// QueueLoads returns what the queues hold that have ever had a worker, in no order.
+func QueueLoads(ctx context.Context, c *bus.Conn) ([]QueueLoad, error) {
+	stream, err := c.JetStream().Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: queues of tools: %w", err)
+	}
+	var loads []QueueLoad
+	consumers := stream.ListConsumers(ctx)
+	for info := range consumers.Info() { // to the end: a lister that is left earlier leaves a goroutine behind
+		if q, ok := queueOf(c.Subjects(), info); ok {
+			loads = append(loads, QueueLoad{Queue: q, Waiting: info.NumPending, AtWork: info.NumAckPending})
+		}
+	}
+	if err := consumers.Err(); err != nil {
+		return nil, fmt.Errorf("dispatch: queues of tools: %w", err)
+	}
+	return loads, nil
+}
+
+// queueOf returns the queue whose workers share a consumer, which is called like it.
+func queueOf(s schemas.Subjects, info *jetstream.ConsumerInfo) (schemas.ToolQueue, bool) {
+	q, err := schemas.ParseToolQueue(info.Name)
+	return q, err == nil && info.Config.FilterSubject == s.Tool(info.Name, "*", "*")
+}

@@ -1,0 +1,28 @@
+package embedded
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/streams"
+)
+
+// defaultSyncInterval is nats-server's own: how much it may lose when the machine loses power.
+const defaultSyncInterval = 2 * time.Minute
+
+// Durability says what an acknowledgement of this server is worth.
+func (s *Server) Durability() streams.Durability {
+	if s.opts.SyncAlways {
+		return streams.Durability{
+			Text: "one server, every acknowledged message is on disk: it survives a crash of the process " +
+				"and a loss of power, as far as the disk keeps what it has synced",
+		}
+	}
+	return streams.Durability{
+		Text: fmt.Sprintf("one server, every acknowledged message survives a crash of the process; a loss of power or a "+
+			"crash of the operating system may lose what was acknowledged in the %s before it (sync_always prevents that)",
+			cmp.Or(s.opts.SyncInterval, defaultSyncInterval)),
+		PageCache: true,
+	}
+}

@@ -1,0 +1,172 @@
+package membership_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/inbox/membership"
+)
+
+// join has a runner live until the test ends or leave is called, which ends it without a goodbye.
+func join(t *testing.T, c *bus.Conn, id string, log *bustest.Log) (m *membership.Membership, leave func()) {
+	t.Helper()
+	if log == nil {
+		log = &bustest.Log{}
+	}
+	m = membership.New(membership.Options{
+		ID: id, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), Silence: time.Second, Logger: log.Logger(),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := m.Run(ctx, func() { close(ready) }); err != nil {
+			t.Error(err)
+		}
+	}()
+	leave = func() { cancel(); <-ended }
+	t.Cleanup(leave)
+	select {
+	case <-ready:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("runner %s is not ready", id)
+	}
+	return m, leave
+}
+
+func wantLive(t *testing.T, m *membership.Membership, ids ...string) {
+	t.Helper()
+	bustest.Eventually(t, "live are "+strings.Join(ids, ", "), func() bool { return slices.Equal(m.View().IDs, ids) })
+}
+
+// say publishes a heartbeat as a runner would, field by field.
+func say(t *testing.T, c *bus.Conn, heartbeat map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(heartbeat)
+	if err == nil {
+		err = c.NATS().Publish("agent.runner.heartbeat", data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunnersKnowEachOtherAtOnce(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	a, _ := join(t, c, "a", nil)
+	a.Reads([]int{1, 2})
+	began := time.Now()
+	b, _ := join(t, bustest.Connect(t, s), "b", nil)
+	if view := b.View(); !slices.Equal(view.IDs, []string{"a", "b"}) || view.Reads[1] != "a" || view.Reads[2] != "a" {
+		t.Errorf("the newcomer knows %+v", view)
+	}
+	if took := time.Since(began); took > 900*time.Millisecond {
+		t.Errorf("it took %s: a heartbeat was waited for", took)
+	}
+	wantLive(t, a, "a", "b")
+}
+
+func TestAGoodbyeIsHeardAndIsNoLoss(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	a, _ := join(t, c, "a", nil)
+	b, _ := join(t, bustest.Connect(t, s), "b", nil)
+	wantLive(t, a, "a", "b")
+	if err := b.Leave(bustest.Deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	wantLive(t, a, "a")
+	if lost := a.View().Lost; lost != 0 {
+		t.Errorf("%d runners are lost", lost)
+	}
+}
+
+func TestAClosedConnectionIsNoticedBeforeTheSilence(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	var log bustest.Log
+	a, _ := join(t, c, "a", &log)
+	conn := bustest.Connect(t, s)
+	join(t, conn, "b", nil)
+	wantLive(t, a, "a", "b")
+	conn.NATS().Close()
+	wantLive(t, a, "a")
+	if lost := a.View().Lost; lost != 1 {
+		t.Errorf("%d runners are lost", lost)
+	}
+	if !strings.Contains(log.String(), "connection is closed") {
+		t.Errorf("noticed otherwise:\n%s", log.String())
+	}
+}
+
+// A runner that is suspended has a connection, and says nothing.
+func TestSilenceIsNoticed(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	var log bustest.Log
+	a, _ := join(t, c, "a", &log)
+	other := bustest.Connect(t, s)
+	if _, err := other.NATS().Subscribe("agent.runner.probe.b", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	say(t, other, map[string]any{"id": "b"})
+	wantLive(t, a, "a", "b")
+	wantLive(t, a, "a")
+	if !strings.Contains(log.String(), "has been silent for 1s") {
+		t.Errorf("noticed otherwise:\n%s", log.String())
+	}
+}
+
+func TestAFalseAlarmIsContradicted(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	a, _ := join(t, c, "a", nil)
+	b, _ := join(t, bustest.Connect(t, s), "b", nil)
+	wantLive(t, a, "a", "b")
+	beats, err := c.NATS().SubscribeSync("agent.runner.heartbeat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Reads([]int{7})
+	say(t, c, map[string]any{"id": "b", "gone": true, "by": "x"})
+	for seen := false; !seen; {
+		m, err := beats.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = strings.Contains(string(m.Data), `"id":"b"`) && strings.Contains(string(m.Data), `[7]`)
+	}
+	wantLive(t, a, "a", "b")
+}
+
+func TestASecondProcessWithTheSameIDIsTold(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	var log bustest.Log
+	join(t, c, "a", &log)
+	join(t, bustest.Connect(t, s), "a", nil)
+	bustest.Eventually(t, "it is told", func() bool { return strings.Contains(log.String(), "the same runner id") })
+}
+
+func TestGarbageIsNoHeartbeat(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	a, _ := join(t, c, "a", nil)
+	other := bustest.Connect(t, s)
+	for _, garbage := range []string{"", "x", `{"id":"a.b"}`, `{"id":7}`, `[]`} {
+		if err := other.NATS().Publish("agent.runner.heartbeat", []byte(garbage)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(t, other, map[string]any{"id": "b"})
+	wantLive(t, a, "a", "b")
+}

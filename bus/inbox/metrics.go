@@ -1,0 +1,39 @@
+package inbox
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are the inbox's own. Their zero value counts nothing.
+type metrics struct {
+	deliveries *prometheus.CounterVec
+	takeovers  prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
+	if r == nil {
+		return &metrics{}
+	}
+	m := &metrics{
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "loopbus_inbox_deliveries_total", Help: "Deliveries of commands by what became of them.",
+		}, []string{"outcome"}),
+		takeovers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "loopbus_inbox_takeovers_total", Help: "Changes of the runner's share of the partitions, and new beginnings.",
+		}),
+	}
+	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "loopbus_inbox_in_flight", Help: "Commands that are received and not settled.",
+	}, func() float64 { return float64(inFlight()) }))
+	return m
+}
+
+func (m *metrics) count(outcome string) {
+	if m.deliveries != nil {
+		m.deliveries.WithLabelValues(outcome).Inc()
+	}
+}
+
+func (m *metrics) takeover() {
+	if m.takeovers != nil {
+		m.takeovers.Inc()
+	}
+}

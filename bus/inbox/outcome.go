@@ -1,0 +1,65 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// outcomeTimeout is how long the outcome of a command may be looked for. Its sender can ask for it later.
+const outcomeTimeout = 5 * time.Second
+
+// replyTo returns the inbox at which the sender of a message wants to be told what became of it, "" where it does not
+// ask. It is a header and not the reply subject, because that is the stream's, which does not keep it. The error is a
+// *codec.RejectError: an answer goes to inboxes only, so that no client has a runner publish where he may not.
+func replyTo(h nats.Header) (inbox string, err error) {
+	wants, inbox := h.Get(schemas.HeaderReply), h.Get(schemas.HeaderReplyTo)
+	switch {
+	case wants == "" && inbox == "":
+		return "", nil
+	case wants != schemas.ReplyOutcome:
+		return "", &codec.RejectError{Code: schemas.RejectInvalid,
+			Reason: "the header " + schemas.HeaderReply + " is not " + schemas.ReplyOutcome}
+	case !schemas.IsInbox(inbox):
+		return "", &codec.RejectError{Code: schemas.RejectInvalid,
+			Reason: "the header " + schemas.HeaderReplyTo + " names no inbox"}
+	}
+	return inbox, nil
+}
+
+// tell sends the outcome of a command that is in the log to whoever wants to know. It is sent before the command is
+// acknowledged, on the same connection: if this runner is lost before that, the command is delivered again and the next
+// runner tells.
+func (in *Inbox) tell(ctx context.Context, f *flight, command string) {
+	to, err := replyTo(f.raw.Headers())
+	if err != nil || to == "" || in.o.Outcome == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
+	defer cancel()
+	e, found, err := in.o.Outcome(ctx, f.session, command)
+	if err == nil && found {
+		err = in.sendOutcome(to, e)
+	}
+	if err != nil || !found {
+		in.o.Logger.Warn("sender not told what became of a command", "session", f.session, "seq", f.seq, "found", found,
+			"err", err)
+	}
+}
+
+func (in *Inbox) sendOutcome(to string, e schemas.Event) error {
+	event, err := schemas.NewQueriedEvent(e)
+	if err != nil {
+		return err
+	}
+	data, err := schemas.Marshal(event)
+	if err != nil {
+		return err
+	}
+	return in.conn.NATS().PublishMsg(&nats.Msg{Subject: to, Data: data,
+		Header: nats.Header{schemas.HeaderContentType: {schemas.ContentEvent}}})
+}

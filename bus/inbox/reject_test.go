@@ -1,0 +1,204 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
+	tests := map[string]struct {
+		kind   string
+		header nats.Header
+		data   string
+		code   string
+		id     string
+	}{
+		"malformed JSON":   {"abort", nil, `{"reason":`, schemas.RejectInvalid, "cmd-1"},
+		"plain text":       {"abort", nil, "please", schemas.RejectNotPlain, "cmd-1"},
+		"an unknown kind":  {"dance", nil, `{}`, schemas.RejectUnknown, "cmd-1"},
+		"too large":        {"prompt", nil, strings.Repeat("x", 2001), schemas.RejectTooLarge, "cmd-1"},
+		"the sender's id":  {"abort", nats.Header{"Nats-Msg-Id": {"mine"}}, "please", schemas.RejectNotPlain, "mine"},
+		"an id of ours":    {"prompt", nats.Header{"Nats-Msg-Id": {"cmd-7"}}, "hi", schemas.RejectInvalid, "cmd-1"},
+		"an empty payload": {"abort", nil, "", schemas.RejectInvalid, "cmd-1"},
+		"a broken CloudEvent": {"prompt", nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"x"}}, `{}`,
+			schemas.RejectCloudEvent, "x"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, c := bustest.Small(t)
+			o := bustest.Fast("r1")
+			o.MaxCommandBytes = 2000
+			var h fakeHandler
+			bustest.RunInbox(t, c, o, &h)
+			msg := &nats.Msg{Subject: "agent.cmd.s1." + tc.kind, Header: tc.header, Data: []byte(tc.data)}
+			if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), msg); err != nil {
+				t.Fatal(err)
+			}
+			bustest.Eventually(t, "it is acknowledged", func() bool { return bustest.Queued(t, c) == 0 })
+			r := h.rejections()
+			if len(r) != 1 || r[0].Code != tc.code || r[0].CommandID != tc.id || string(r[0].Kind) != tc.kind ||
+				r[0].StreamSeq != 1 || r[0].Reason == "" {
+				t.Errorf("rejections: %+v", r)
+			}
+			if dead := lastDead(t, c, "s1"); string(dead.Data) != tc.data {
+				t.Errorf("the dead letter differs from what was sent")
+			}
+			if h.total() != 0 {
+				t.Error("it was delivered as well")
+			}
+		})
+	}
+}
+
+func TestInboxKeepsWhatHasNoLegalSession(t *testing.T) {
+	_, c := bustest.Small(t)
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.s$1.prompt", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "it is acknowledged", func() bool { return bustest.Queued(t, c) == 0 })
+	if len(h.rejections()) != 0 || h.total() != 0 {
+		t.Error("a session that cannot exist was told")
+	}
+	if dead := lastDead(t, c, schemas.NoSession); string(dead.Data) != "hello" {
+		t.Errorf("dead letter %q", dead.Data)
+	}
+}
+
+func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
+	_, c := bustest.Small(t)
+	var tries atomic.Int32
+	h := fakeHandler{reject: func(string, schemas.CommandRejected) error {
+		if tries.Add(1) == 1 {
+			return errors.New("the log is away")
+		}
+		return nil
+	}}
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.s1.abort", []byte("no")); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "it is acknowledged", func() bool { return bustest.Queued(t, c) == 0 })
+	if got := len(h.rejections()); got != 1 || tries.Load() != 2 {
+		t.Errorf("told %d times in %d tries", got, tries.Load())
+	}
+}
+
+// Whatever is sent, every message is answered, and the runner works on.
+func TestInboxTakesRandomBytes(t *testing.T) {
+	_, c := bustest.Small(t)
+	var h fakeHandler
+	in, _ := bustest.RunInbox(t, c, inbox.Options{RunnerID: "r1"}, &h)
+	const messages = 10_000
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	kinds := []string{"abort", "prompt", "steer", "tool_result", "timer", "set_model", "nonsense"}
+	headers := []nats.Header{nil, {"ce-specversion": {"1.0"}}, {"Content-Type": {"application/cloudevents+json"}}}
+	for i := range messages {
+		data := make([]byte, random.IntN(200))
+		for j := range data {
+			data[j] = byte(random.Uint32())
+		}
+		msg := &nats.Msg{Subject: fmt.Sprintf("agent.cmd.s%d.%s", i%32, kinds[random.IntN(len(kinds))]),
+			Header: headers[random.IntN(len(headers))], Data: data}
+		if _, err := c.JetStream().PublishMsgAsync(msg); err != nil {
+			t.Fatal(err)
+		}
+		if i%500 == 0 {
+			<-c.JetStream().PublishAsyncComplete()
+		}
+	}
+	<-c.JetStream().PublishAsyncComplete()
+	bustest.Eventually(t, "every message is answered",
+		func() bool { return bustest.Queued(t, c) == 0 && in.InFlight() == 0 })
+	if got := h.total() + len(h.rejections()); got != messages {
+		t.Errorf("%d were delivered, %d rejected, of %d", h.total(), len(h.rejections()), messages)
+	}
+	before := h.total()
+	bustest.Send(t, c, "s1", "still there?")
+	bustest.Eventually(t, "the runner works on", func() bool { return h.total() == before+1 })
+}
+
+func TestInboxStopsPullingWhenItsHandsAreFull(t *testing.T) {
+	_, c := bustest.Small(t)
+	rest := make(chan struct{})
+	h := fakeHandler{deliver: func(_ context.Context, _ schemas.Command, entered func()) error {
+		entered()
+		<-rest
+		return nil
+	}}
+	o := bustest.Fast("r1")
+	o.MaxInFlight = 24
+	in, _ := bustest.RunInbox(t, c, o, &h)
+	const sent = 100
+	for range sent {
+		bustest.Send(t, c, "s1", "x")
+	}
+	bustest.Eventually(t, "as much as there is room for", func() bool { return h.total() > 1 })
+	if got := in.InFlight(); got > o.MaxInFlight {
+		t.Errorf("%d in flight, %d allowed", got, o.MaxInFlight)
+	}
+	close(rest)
+	bustest.Eventually(t, "the queue is empty", func() bool { return bustest.Queued(t, c) == 0 })
+	if got := h.total(); got != sent {
+		t.Errorf("%d delivered, %d sent", got, sent)
+	}
+}
+
+func TestInboxOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	_, err := inbox.New(c, inbox.Options{RunnerID: "a.b", Takeover: 1, MaxInFlight: -1})
+	for _, want := range []string{"a.b", "takeover", "max in flight"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %q", err, want)
+		}
+	}
+}
+
+func TestInboxMakesAConsumerThatSomebodyDeleted(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	bustest.Send(t, c, "s1", "before")
+	bustest.Eventually(t, "delivery", func() bool { return h.total() == 1 })
+	for _, name := range consumers(t, c) {
+		if err := c.JetStream().DeleteConsumer(bustest.Deadline(t), schemas.StreamCommands, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Send(t, c, "s1", "after")
+	bustest.Eventually(t, "delivery", func() bool { return h.total() == 2 })
+}
+
+// consumers are the names of the inbox's consumers.
+func consumers(t testing.TB, c *bus.Conn) (names []string) {
+	t.Helper()
+	s, err := c.JetStream().Stream(bustest.Deadline(t), schemas.StreamCommands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := s.ConsumerNames(bustest.Deadline(t))
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

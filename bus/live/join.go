@@ -1,0 +1,133 @@
+package live
+
+import (
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// eventUpdates are the updates of one event.
+type eventUpdates struct {
+	updates *Updates
+
+	mu      sync.Mutex
+	n       uint64 // the last number given
+	sent    time.Time
+	touched time.Time
+	timer   *time.Timer
+	armed   bool
+	held    schemas.Update // without data if nothing is held back
+	events  []schemas.StreamEvent
+	tail    []byte // what the last of events has grown by
+	size    int    // bytes held back
+}
+
+// add takes an update: it is sent at once if the last one was long enough ago.
+func (e *eventUpdates) add(update schemas.Update) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	e.touched = now
+	e.hold(update)
+	due := e.updates.interval - now.Sub(e.sent)
+	if due <= 0 || e.size >= e.updates.maxHeld {
+		e.flush(now)
+		return
+	}
+	if !e.armed {
+		e.arm(due)
+	}
+}
+
+func (e *eventUpdates) arm(d time.Duration) {
+	e.armed = true
+	if e.timer == nil {
+		e.timer = time.AfterFunc(d, e.expire)
+	} else {
+		e.timer.Reset(d)
+	}
+}
+
+func (e *eventUpdates) expire() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.armed = false
+	now := time.Now()
+	if due := e.updates.interval - now.Sub(e.sent); due > 0 && e.held.Data != nil { // an update was faster than the timer
+		e.arm(due)
+		return
+	}
+	e.flush(now)
+}
+
+func (e *eventUpdates) settle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.flush(time.Now())
+}
+
+func (e *eventUpdates) idleSince(t time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.touched.Before(t) && e.held.Data == nil
+}
+
+// hold joins an update with what is held back. A tool's partial result replaces the one before; a message's deltas
+// are appended.
+func (e *eventUpdates) hold(update schemas.Update) {
+	if m, ok := update.Data.(*schemas.MessageUpdate); ok {
+		for _, event := range m.AssistantMessageEvents {
+			e.join(event)
+		}
+	}
+	e.held = update
+}
+
+func (e *eventUpdates) join(event schemas.StreamEvent) {
+	e.size += len(event.Delta) + len(event.Content)
+	if last := len(e.events) - 1; last >= 0 && isDelta(event) && event.Type == e.events[last].Type &&
+		event.ContentIndex == e.events[last].ContentIndex {
+		e.tail = append(e.tail, event.Delta...)
+		return
+	}
+	e.closeTail()
+	e.events = append(e.events, event)
+}
+
+// closeTail puts what was collected for the last delta into it. Collecting first keeps many small deltas from being
+// copied again and again.
+func (e *eventUpdates) closeTail() {
+	if len(e.tail) > 0 {
+		e.events[len(e.events)-1].Delta += string(e.tail)
+		e.tail = e.tail[:0]
+	}
+}
+
+func isDelta(e schemas.StreamEvent) bool {
+	switch e.Type {
+	case schemas.StreamTextDelta, schemas.StreamThinkingDelta, schemas.StreamToolCallDelta:
+		return true
+	}
+	return false
+}
+
+// flush sends what is held back as one update, under the lock, so that numbers go out in order.
+func (e *eventUpdates) flush(now time.Time) {
+	if e.held.Data == nil {
+		return
+	}
+	update := e.held
+	if m, ok := update.Data.(*schemas.MessageUpdate); ok {
+		e.closeTail()
+		update.Data = &schemas.MessageUpdate{MessageID: m.MessageID, AssistantMessageEvents: e.events}
+	}
+	e.n++
+	update.N = e.n
+	e.updates.publish(update)
+	clear(e.events)
+	e.events, e.size, e.sent, e.held = e.events[:0], 0, now, schemas.Update{}
+}

@@ -1,0 +1,228 @@
+package models
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// ModelClientOptions configures [NewModelClient].
+type ClientOptions struct {
+	// Silence is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those who
+	// serve say something every second.
+	Silence time.Duration
+	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
+	MaxBytes int
+}
+
+// ModelClient asks the models of those who serve some ([ModelServer]). It needs no keys, and sends none. It may be used
+// concurrently.
+type Client struct {
+	conn *bus.Conn
+	o    ClientOptions
+}
+
+// NewModelClient returns a client on c, which stays the caller's and has to outlive it.
+func NewClient(c *bus.Conn, o ClientOptions) *Client {
+	if o.Silence == 0 {
+		o.Silence = modelSilence
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = maxModelBytes
+	}
+	return &Client{conn: c, o: o}
+}
+
+// Stream asks for the model that the id of req.Model names ([ModelProvider]). Whatever goes wrong is an error event;
+// the iterator yields no error. What is lost on the way (a message, the one who serves) is an error after which asking
+// again may help. When ctx ends the other side is told at once, and the stream ends with the reply as far as it came.
+func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		call, err := c.begin(ctx, req)
+		if err != nil {
+			yield(failedReply(ctx, req.Model, err), nil)
+			return
+		}
+		defer call.end()
+		for {
+			e, err := call.next(ctx)
+			if err != nil {
+				e = call.last(ctx, failedReply(ctx, req.Model, err))
+			}
+			if !yield(e, nil) || e.Terminal() {
+				return
+			}
+		}
+	}
+}
+
+// begin sends the request, or as much of it as one message carries.
+func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCall, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	req.Model = schemas.ModelRef{ID: req.Model.ID} // what it means is known where it is served
+	data, err := schemas.Marshal(req)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request of model %s: %w", req.Model, err)
+	}
+	if len(data) > c.o.MaxBytes {
+		return nil, &schemas.FailureError{Code: schemas.FailureTooLarge, Err: fmt.Errorf(
+			"the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)}
+	}
+	nc := c.conn.NATS()
+	all := parts(nc, data)
+	call := &askedCall{conn: c.conn, silence: c.o.Silence, rest: all[1:], reader: partReader{limit: c.o.MaxBytes},
+		heard: make(chan *nats.Msg, heardRoom), ended: make(chan struct{})}
+	if call.sub, err = nc.Subscribe(nc.NewInbox(), call.hear); err != nil {
+		return nil, fmt.Errorf("%w: %w", errModelLost, err)
+	}
+	request := partMsg(c.conn.Subjects().ModelRequest(), call.sub.Subject, 1, len(all) > 1, all[0])
+	if err := nc.PublishMsg(request); err != nil {
+		call.end()
+		return nil, fmt.Errorf("%w: %w", errModelLost, err)
+	}
+	return call, nil
+}
+
+// heardRoom is how many messages wait in a call's channel. The others wait in its subscription, in a list: one that is
+// read without a callback has room for 65,536, half a megabyte that is cleared for every call.
+const heardRoom = 16
+
+// askedCall is a model call on the side of the one who asks.
+type askedCall struct {
+	conn    *bus.Conn
+	silence time.Duration
+	sub     *nats.Subscription
+	heard   chan *nats.Msg
+	ended   chan struct{} // closed when nobody listens any more
+	reader  partReader
+	rest    [][]byte // of the request, to be sent to whoever takes it
+	control string   // subject to speak to that one, once known
+	over    bool     // the terminal event has come
+}
+
+// end tells the other side, unless it knows, that nobody listens any more. One that has not said yet how to reach it
+// sees that nobody does.
+func (c *askedCall) end() {
+	c.cancel()
+	close(c.ended)
+	_ = c.sub.Unsubscribe()
+}
+
+func (c *askedCall) hear(m *nats.Msg) {
+	select {
+	case c.heard <- m:
+	case <-c.ended:
+	}
+}
+
+// cancel has no answer: if it is lost, so is the connection, and the call with it.
+func (c *askedCall) cancel() {
+	if c.control == "" || c.over {
+		return
+	}
+	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: c.control, Header: nats.Header{schemas.HeaderModelCancel: {"1"}}})
+}
+
+// next waits for the next event.
+func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
+	for {
+		m, err := c.receive(ctx)
+		if err != nil {
+			return schemas.StreamEvent{}, err
+		}
+		payload, whole, err := c.reader.read(m)
+		if err != nil {
+			return schemas.StreamEvent{}, err
+		}
+		if !whole || len(payload) == 0 {
+			continue // a heartbeat, or not all of it
+		}
+		var f schemas.ModelFrame
+		if err := json.Unmarshal(payload, &f); err != nil {
+			return schemas.StreamEvent{}, &schemas.FailureError{
+				Code: schemas.FailureServerError, Err: fmt.Errorf("message %d of the model call: %w", c.reader.last, err),
+			}
+		}
+		if f.Call != "" {
+			if err := c.taken(f.Call); err != nil {
+				return schemas.StreamEvent{}, err
+			}
+		}
+		if f.Event != nil {
+			return c.event(f)
+		}
+	}
+}
+
+func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
+	silence := time.NewTimer(c.silence)
+	defer silence.Stop()
+	select {
+	case m := <-c.heard:
+		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+			return nil, errNoModels
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-silence.C:
+	}
+	if c.conn.NATS().IsClosed() {
+		return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
+	}
+	return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.silence)
+}
+
+// taken sends what is left of the request to the one who has taken it.
+func (c *askedCall) taken(call string) error {
+	if err := schemas.CheckToken("model call", call); err != nil {
+		return err
+	}
+	c.control = c.conn.Subjects().ModelCall(call)
+	for i, part := range c.rest {
+		if err := c.conn.NATS().PublishMsg(partMsg(c.control, "", uint64(i)+2, i < len(c.rest)-1, part)); err != nil {
+			return fmt.Errorf("%w: %w", errModelLost, err)
+		}
+	}
+	c.rest = nil
+	return nil
+}
+
+func (c *askedCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
+	e := *f.Event
+	e.Message = f.Message
+	if e.Terminal() && e.Message == nil {
+		return e, fmt.Errorf("message %d of the model call: %s without a message", c.reader.last, e.Type)
+	}
+	c.over = e.Terminal()
+	return e, nil
+}
+
+// last is the end of a call that failed here. If that is because it was cancelled, the other side knows how far the
+// reply came and what it cost.
+func (c *askedCall) last(ctx context.Context, failed schemas.StreamEvent) schemas.StreamEvent {
+	if ctx.Err() == nil || c.control == "" {
+		return failed
+	}
+	c.cancel()
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelLast)
+	defer cancel()
+	for {
+		e, err := c.next(wait)
+		if err != nil {
+			return failed
+		}
+		if e.Terminal() {
+			return e
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package models_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/models"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// talking is a model that says half and then waits for its end, which it tells of.
+func talking(ended chan<- struct{}) modelFunc {
+	return func(ctx context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		say(start())
+		say(piece("half"))
+		<-ctx.Done()
+		say(schemas.StreamEvent{Type: schemas.StreamError, Reason: schemas.StopAborted,
+			Message: reply("half", schemas.StopAborted)})
+		close(ended)
+		return nil
+	}
+}
+
+// await waits for something that has to happen.
+func await(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-bustest.Deadline(t).Done():
+		t.Fatalf("never happened: %s", what)
+	}
+}
+
+// untilHalf asks, calls then once a delta has come, and returns the last message.
+func untilHalf(t *testing.T, ctx context.Context, c *models.Client, then func()) (last *schemas.AssistantMessage) {
+	t.Helper()
+	for e, err := range c.Stream(ctx, wholeRequest("hi")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == schemas.StreamTextDelta {
+			then()
+		}
+		if last = e.Message; e.Terminal() && e.Reason == schemas.StopError && e.FailureCode != schemas.FailureConnection {
+			t.Errorf("a call that was lost has the code %q", e.FailureCode)
+		}
+	}
+	if last == nil {
+		t.Fatal("the stream ends without a message")
+	}
+	return last
+}
+
+func TestCancelReachesTheModel(t *testing.T) {
+	server := bustest.Server(t)
+	ended := make(chan struct{})
+	// Without heartbeats only the cancellation itself can tell.
+	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
+	ctx, cancel := context.WithCancel(bustest.Deadline(t))
+	last := untilHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: time.Hour}),
+		cancel)
+	await(t, "the model stops", ended)
+	if last.StopReason != schemas.StopAborted || last.Content.JoinText() != "half" {
+		t.Errorf("the reply ends with %s and the text %q, want aborted with what had come", last.StopReason,
+			last.Content.JoinText())
+	}
+}
+
+func TestAConsumerThatLeavesEndsTheCall(t *testing.T) {
+	server := bustest.Server(t)
+	ended := make(chan struct{})
+	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
+	for range models.NewClient(bustest.Connect(t, server), models.ClientOptions{}).Stream(bustest.Deadline(t),
+		wholeRequest("hi")) {
+		break
+	}
+	await(t, "the model stops", ended)
+}
+
+// TestACallerThatDiesEndsTheCall closes the caller's connection: nobody tells the server.
+func TestACallerThatDiesEndsTheCall(t *testing.T) {
+	server := bustest.Server(t)
+	ended := make(chan struct{})
+	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: 10 * time.Millisecond})
+	caller := bustest.Connect(t, server)
+	last := untilHalf(t, bustest.Deadline(t), models.NewClient(caller, models.ClientOptions{}), caller.NATS().Close)
+	await(t, "the model stops", ended)
+	wantFailure(t, last, "connection lost")
+}
+
+func TestAServerThatDiesInTheMiddle(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	ended := make(chan struct{})
+	serving := bustest.Connect(t, server)
+	serveModels(t, serving, talking(ended), models.ServerOptions{StopTimeout: time.Millisecond})
+	last := untilHalf(t, bustest.Deadline(t), models.NewClient(bustest.Connect(t, server), models.ClientOptions{}),
+		serving.NATS().Close)
+	wantFailure(t, last, "connection lost")
+}
+
+func TestAServerThatStopsSaysSo(t *testing.T) {
+	server := bustest.Server(t)
+	ended := make(chan struct{})
+	stop := serveModels(t, bustest.Connect(t, server), talking(ended),
+		models.ServerOptions{StopTimeout: time.Millisecond})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
+	last := untilHalf(t, bustest.Deadline(t), client, stop)
+	wantFailure(t, last, "connection lost: the runner that serves the model stops")
+	_, last = asked(t, client, wholeRequest("another"))
+	wantFailure(t, last, "no runner serves models")
+}
+
+func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
+	server := bustest.Server(t)
+	finish := make(chan struct{})
+	model := modelFunc(func(ctx context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		say(piece("half"))
+		select {
+		case <-finish:
+		case <-ctx.Done():
+		}
+		say(done("whole"))
+		return nil
+	})
+	stop := serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{StopTimeout: time.Hour})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
+	stopped := make(chan struct{})
+	last := untilHalf(t, bustest.Deadline(t), client, func() {
+		go func() { defer close(stopped); stop() }()
+		bustest.Eventually(t, "no more calls are taken", func() bool {
+			_, last := asked(t, client, wholeRequest("late"))
+			return last.StopReason == schemas.StopError
+		})
+		close(finish)
+	})
+	await(t, "the server stops", stopped)
+	if last.StopReason != schemas.StopStop || last.Content.JoinText() != "whole" {
+		t.Errorf("the reply ends with %s %q", last.StopReason, last.ErrorMessage)
+	}
+}
+
+// TestHeartbeatsKeepASlowModel has a model that says nothing for longer than a server may.
+func TestHeartbeatsKeepASlowModel(t *testing.T) {
+	t.Parallel()
+	const silence = 3 * time.Second
+	server := bustest.Server(t)
+	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		<-time.After(silence + time.Second)
+		say(done("at last"))
+		return nil
+	})
+	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Heartbeat: 50 * time.Millisecond})
+	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: silence}),
+		wholeRequest("hi"))
+	if last.Content.JoinText() != "at last" {
+		t.Errorf("the reply ends with %s %q", last.StopReason, last.ErrorMessage)
+	}
+}
+
+func TestWhatAServerMayNotDo(t *testing.T) {
+	half, whole := piece("half"), done("whole")
+	for _, c := range []struct {
+		name   string
+		want   string
+		answer func(t *testing.T, say func(seq int, frame string))
+	}{
+		{"lose a message", "connection lost: message 2", func(t *testing.T, say func(int, string)) {
+			say(1, `{"call":"c1"}`)
+			say(3, frame(t, schemas.ModelFrame{Event: &whole, Message: whole.Message}))
+		}},
+		{"send one twice", "connection lost: message 3", func(t *testing.T, say func(int, string)) {
+			say(1, `{"call":"c1"}`)
+			say(2, frame(t, schemas.ModelFrame{Event: &half}))
+			say(2, frame(t, schemas.ModelFrame{Event: &half}))
+		}},
+		{"send nothing", "connection lost: whoever serves the model has said nothing for",
+			func(*testing.T, func(int, string)) {}},
+		{"fall silent", "connection lost: whoever serves the model has said nothing for",
+			func(t *testing.T, say func(int, string)) {
+				say(1, `{"call":"c1"}`)
+			}},
+		{"send no JSON", "message 1 of the model call", func(_ *testing.T, say func(int, string)) { say(1, "hello") }},
+		{"send an event nobody knows", "unknown stream event", func(_ *testing.T, say func(int, string)) {
+			say(1, `{"event":{"type":"song"}}`)
+		}},
+		{"end without a message", "done without a message", func(_ *testing.T, say func(int, string)) {
+			say(1, `{"event":{"type":"done","reason":"stop"}}`)
+		}},
+		{"name an illegal call", "illegal subject", func(_ *testing.T, say func(int, string)) { say(1, `{"call":"x.>"}`) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := bustest.Server(t)
+			rawServer(t, bustest.Connect(t, server), func(say func(int, string)) { c.answer(t, say) })
+			silence := 30 * time.Second
+			if c.name == "send nothing" || c.name == "fall silent" {
+				silence = 50 * time.Millisecond
+			}
+			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: silence}),
+				wholeRequest("hi"))
+			wantFailure(t, last, c.want)
+		})
+	}
+}

@@ -1,0 +1,261 @@
+package models_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/models"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// wholeRequest has a bit of everything that a model is told.
+func wholeRequest(text string) schemas.ModelRequest {
+	return schemas.ModelRequest{
+		Model: onBus("vendor/m"), SystemPrompt: "be brief", ThinkingLevel: schemas.ThinkingHigh, SessionID: "s1", Attempt: 2,
+		Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: text}}}},
+		Tools:    []schemas.ToolDefinition{{Name: "ls", Parameters: json.RawMessage(`{"type":"object"}`)}},
+	}
+}
+
+func TestModelBehindTheBus(t *testing.T) {
+	server := bustest.Server(t)
+	said := []schemas.StreamEvent{start(), {Type: schemas.StreamTextStart}, piece("hello"), piece(" you"),
+		{Type: schemas.StreamTextEnd, Content: "hello you"},
+		{Type: schemas.StreamToolCallStart, ContentIndex: 1, ToolCall: &schemas.ToolCall{ID: "t1", Name: "ls"}},
+		done("hello you")}
+	var got schemas.ModelRequest
+	model := modelFunc(func(_ context.Context, req schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		got = req
+		for _, e := range said {
+			say(e)
+		}
+		return nil
+	})
+	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{})
+	req := wholeRequest("hi")
+	events, _ := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
+	if d := cmp.Diff(said, events); d != "" {
+		t.Errorf("events (-said +heard):\n%s", d)
+	}
+	req.Model = schemas.ModelRef{ID: "vendor/m"}
+	if d := cmp.Diff(req, got); d != "" {
+		t.Errorf("request (-sent +served):\n%s", d)
+	}
+}
+
+// TestModelCallsKeepToTheirSchemas looks at every payload of a call.
+func TestModelCallsKeepToTheirSchemas(t *testing.T) {
+	server := bustest.Server(t)
+	watching := bustest.Connect(t, server).NATS()
+	tap, err := watching.SubscribeSync(">")
+	if err == nil {
+		err = watching.FlushWithContext(bustest.Deadline(t)) // the server knows of it before the others say anything
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		call := &schemas.ToolCall{ID: "t1", Name: "ls", Arguments: json.RawMessage(`{}`)}
+		say(start())
+		say(piece("hello"))
+		say(schemas.StreamEvent{Type: schemas.StreamToolCallStart, ContentIndex: 1, ToolCall: call})
+		say(schemas.StreamEvent{Type: schemas.StreamToolCallEnd, ContentIndex: 1, ToolCall: call})
+		say(done("hello"))
+		return nil
+	})
+	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
+	asked(t, client, wholeRequest("hi"))
+	asked(t, client, schemas.ModelRequest{Model: onBus("m")})
+	for requests, frames := 0, 0; requests+frames < 2+2*6; {
+		m, err := tap.NextMsgWithContext(bustest.Deadline(t))
+		if err != nil {
+			t.Fatalf("after %d requests and %d frames: %v", requests, frames, err)
+		}
+		switch {
+		case m.Subject == "agent.model.request":
+			requests++
+			err = schemas.ValidateModelRequest(m.Data)
+		case m.Header.Get(schemas.HeaderModelSeq) != "" && len(m.Data) > 0:
+			frames++
+			err = schemas.ValidateModelFrame(m.Data)
+		}
+		if err != nil {
+			t.Errorf("%s: %v in %s", m.Subject, err, m.Data)
+		}
+	}
+}
+
+// TestNoKeyIsSentOrLogged listens to everything there is.
+func TestNoKeyIsSentOrLogged(t *testing.T) {
+	const secret = "sk-very-secret"
+	server := bustest.Server(t)
+	tap, err := bustest.Connect(t, server).NATS().SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tap.SetPendingLimits(-1, -1); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	model := modelFunc(func(_ context.Context, req schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		req.APIKey = secret
+		say(start())
+		panic("after " + req.Model.ID)
+	})
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	stop := serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Logger: logger})
+	req := wholeRequest("hi")
+	req.APIKey = secret
+	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
+	wantFailure(t, last, "panicked")
+	stop()
+	if !strings.Contains(log.String(), "panicked") || strings.Contains(log.String(), secret) {
+		t.Errorf("the log says %s", log.String())
+	}
+	for n := 0; ; n++ {
+		m, err := tap.NextMsg(100 * time.Millisecond)
+		if err != nil {
+			if n < 3 {
+				t.Errorf("only %d messages were seen", n)
+			}
+			return
+		}
+		if strings.Contains(string(m.Data), secret) {
+			t.Errorf("%s carries the key: %s", m.Subject, m.Data)
+		}
+	}
+}
+
+// startSmallServer starts a server whose messages carry 8 KiB at most, half of which are left for headers.
+func startSmallServer(t *testing.T) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), MaxPayload: 8 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+func TestBigRequestAndBigReply(t *testing.T) {
+	server := startSmallServer(t)
+	model := modelFunc(func(_ context.Context, req schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		text := req.Messages[0].(*schemas.UserMessage).Content.JoinText()
+		say(start())
+		say(done(strings.ToUpper(text)))
+		return nil
+	})
+	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
+	text := strings.Repeat("all work and no play ", 2000) // 42 kB, in eleven messages
+	_, last := asked(t, client, wholeRequest(text))
+	if got := last.Content.JoinText(); got != strings.ToUpper(text) {
+		t.Errorf("%d bytes came back of %d: %s %.100s", len(got), len(text), last.StopReason, last.ErrorMessage)
+	}
+}
+
+// TestWhatIsTooBig has limits of 20 kB in the place of 64 MiB: here, there, and for what comes back.
+func TestWhatIsTooBig(t *testing.T) {
+	const limit = 20_000
+	text := strings.Repeat("all work and no play ", 2000)
+	for name, c := range map[string]struct {
+		client models.ClientOptions
+		server models.ServerOptions
+		say    string
+		want   string
+	}{
+		"a request": {models.ClientOptions{MaxBytes: limit}, models.ServerOptions{}, text,
+			"bytes, and at most 20000 go over the bus"},
+		"a request where it is taken": {models.ClientOptions{}, models.ServerOptions{MaxBytes: limit}, text,
+			"a payload of a model call has more than 20000 bytes"},
+		"an answer": {models.ClientOptions{MaxBytes: limit}, models.ServerOptions{}, "hi",
+			"a payload of a model call has more than 20000 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := startSmallServer(t)
+			model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+				say(done(text))
+				return nil
+			})
+			serveModels(t, bustest.Connect(t, server), model, c.server)
+			_, last := asked(t, models.NewClient(bustest.Connect(t, server), c.client), wholeRequest(c.say))
+			wantFailure(t, last, c.want)
+		})
+	}
+}
+
+func TestNobodyServesModels(t *testing.T) {
+	_, last := asked(t, models.NewClient(bustest.Connect(t, bustest.Server(t)), models.ClientOptions{}),
+		wholeRequest("hi"))
+	wantFailure(t, last, "no runner serves models (start one with --serve-models)")
+	if last.Provider != models.Provider || last.Model != "vendor/m" {
+		t.Errorf("the reply is by %s/%s", last.Provider, last.Model)
+	}
+}
+
+func TestModelsThatBreakTheirContract(t *testing.T) {
+	for name, c := range map[string]struct {
+		model modelFunc
+		want  string
+	}{
+		"no end": {func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+			say(piece("half"))
+			return nil
+		}, "ended without a terminal event"},
+		"no message": {func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+			say(schemas.StreamEvent{Type: schemas.StreamDone})
+			return nil
+		}, "ended without a terminal event"},
+		"an error": {func(context.Context, schemas.ModelRequest, func(schemas.StreamEvent) bool) error {
+			return errors.New("out of order")
+		}, "out of order"},
+		"a panic": {func(context.Context, schemas.ModelRequest, func(schemas.StreamEvent) bool) error { panic("!") },
+			"vendor/m panicked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := bustest.Server(t)
+			serveModels(t, bustest.Connect(t, server), c.model, models.ServerOptions{})
+			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), wholeRequest("hi"))
+			wantFailure(t, last, c.want)
+		})
+	}
+}
+
+func TestFullServersRefuse(t *testing.T) {
+	server := bustest.Server(t)
+	entered, leave := make(chan struct{}, 2), make(chan struct{})
+	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		entered <- struct{}{}
+		<-leave
+		say(done("ok"))
+		return nil
+	})
+	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Concurrency: 1})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
+	first := make(chan *schemas.AssistantMessage, 1)
+	go func() {
+		_, last := asked(t, client, wholeRequest("hi"))
+		first <- last
+	}()
+	<-entered
+	events, last := asked(t, client, wholeRequest("me too"))
+	wantFailure(t, last, "too many requests")
+	if code := events[len(events)-1].FailureCode; code != schemas.FailureOverloaded {
+		t.Errorf("a full server's code is %s", code)
+	}
+	close(leave)
+	if m := <-first; m.StopReason != schemas.StopStop {
+		t.Errorf("the first call ends with %s %q", m.StopReason, m.ErrorMessage)
+	}
+}

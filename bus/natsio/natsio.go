@@ -1,0 +1,36 @@
+// Package natsio is what several packages need that speak to NATS. It knows nothing of sessions and links no server.
+package natsio
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// AwayTimeout bounds the wait for a server that is away. After it the session is given up, and whoever takes it up
+	// again looks what was stored.
+	AwayTimeout = 10 * time.Second
+	// RetryWait is the time between two attempts to reach a server that is away.
+	RetryWait = 100 * time.Millisecond
+	// HeaderRoom is left for headers in a message of the greatest size.
+	HeaderRoom = 4 << 10
+)
+
+// UntilLeader has a message published again, until the context ends, while the stream has no leader: one that was
+// killed is replaced within ten seconds. Such an attempt is stored by nobody.
+func UntilLeader() jetstream.PublishOpt { return jetstream.WithRetryAttempts(math.MaxInt32) }
+
+// Wait waits for d and reports whether ctx was alive all the time.
+func Wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,70 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// heartbeatEvery is the longest time between two heartbeats for a message, whatever the ack wait of its consumer is:
+// others may shorten that at any time. It is a third of the ack wait where that is less.
+const heartbeatEvery = time.Second
+
+// deliver hands a message over and settles it as it is answered, with heartbeats to the server meanwhile.
+func (s *subscription) deliver(work context.Context, raw jetstream.Msg, ackWait time.Duration) {
+	ctx, cancel := context.WithCancelCause(work)
+	defer cancel(nil)
+	msg := NewMessage(ctx, raw)
+	heartbeat := time.NewTicker(min(max(ackWait/3, time.Millisecond), heartbeatEvery))
+	defer heartbeat.Stop()
+	out := s.out
+	for {
+		select {
+		case out <- msg:
+			out = nil
+		case <-heartbeat.C:
+			s.settled(raw, "report progress", raw.InProgress())
+		case <-msg.Acked():
+			cancel(nil)
+			s.settled(raw, "acknowledge", s.ack(raw))
+			return
+		case <-msg.Nacked():
+			cancel(nil)
+			s.settled(raw, "refuse", s.nack(raw))
+			return
+		case <-work.Done():
+			cancel(context.Cause(work)) // it reaches ctx by itself, but maybe after the deferred cancel
+			s.settled(raw, "give back", raw.Nak())
+			return
+		}
+	}
+}
+
+func (s *subscription) ack(raw jetstream.Msg) error {
+	if !s.opts.ConfirmAck {
+		return raw.Ack()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	return raw.DoubleAck(ctx)
+}
+
+func (s *subscription) nack(raw jetstream.Msg) error {
+	md, err := raw.Metadata()
+	if err != nil {
+		return errors.Join(err, raw.Nak())
+	}
+	if delay := s.opts.NackDelay(md.NumDelivered); delay > 0 {
+		return raw.NakWithDelay(delay)
+	}
+	return raw.Nak()
+}
+
+// settled logs what could not be told to the server: the message will come again after its AckWait.
+func (s *subscription) settled(raw jetstream.Msg, what string, err error) {
+	if err != nil {
+		s.log.Warn("message will be delivered again", "action", what, "subject", raw.Subject(), "err", err)
+	}
+}

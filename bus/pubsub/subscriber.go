@@ -1,0 +1,116 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	defaultCloseTimeout = 30 * time.Second
+	minNackDelay        = 250 * time.Millisecond
+	maxNackDelay        = 30 * time.Second
+	settleTimeout       = 5 * time.Second // of a confirmed acknowledgement
+)
+
+// SubscriberOptions configures [NewSubscriber].
+type SubscriberOptions struct {
+	// Consumer returns the durable consumer of a topic, and makes it if it is not there. Subscribe asks it, and so does
+	// a subscription whose pulls fail: somebody may have deleted the consumer.
+	Consumer func(ctx context.Context, topic string) (jetstream.Consumer, error)
+	// Concurrency is how many messages of a subscription are handled at once, default 1.
+	Concurrency int
+	// ConfirmAck waits for the server to confirm an acknowledgement. Without it a lost one means another delivery.
+	ConfirmAck bool
+	// NackDelay is how long the next delivery waits after the given number of deliveries, default [NackDelay].
+	NackDelay func(deliveries uint64) time.Duration
+	// CloseTimeout is how long messages may be worked on once the subscription ends, default 30 s. Then their contexts
+	// end with [ErrClosed] and they are nak'd.
+	CloseTimeout time.Duration
+	// Logger is told of acknowledgements that failed and of pulls that fail for a while; nil discards.
+	Logger *slog.Logger
+}
+
+// Subscriber is a Watermill Subscriber on durable JetStream pull consumers. The metadata and the raw message come along
+// ([RawMessage]). It may be used concurrently.
+type Subscriber struct {
+	js   jetstream.JetStream
+	opts SubscriberOptions
+
+	closing  chan struct{}
+	mu       sync.Mutex // guards isClosed, and Add of running against Wait
+	isClosed bool
+	running  sync.WaitGroup
+}
+
+var _ message.Subscriber = (*Subscriber)(nil)
+
+// NewSubscriber returns a Subscriber on the connection of js, which stays the caller's and has to outlive it.
+func NewSubscriber(js jetstream.JetStream, o SubscriberOptions) (*Subscriber, error) {
+	if o.Consumer == nil {
+		return nil, errors.New("pubsub: new subscriber: no consumer given")
+	}
+	o.Concurrency = max(o.Concurrency, 1)
+	if o.CloseTimeout <= 0 {
+		o.CloseTimeout = defaultCloseTimeout
+	}
+	if o.NackDelay == nil {
+		o.NackDelay = NackDelay
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Subscriber{js: js, opts: o, closing: make(chan struct{})}, nil
+}
+
+// Subscribe delivers the messages of the topic's consumer. When ctx ends, or the Subscriber is closed, no more are
+// asked for, and the channel is closed once those that were, and those at work, are settled or CloseTimeout is over.
+// Whoever reads the channel reads it until then. The messages' contexts carry the values of ctx, but not its end.
+func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	s.mu.Lock()
+	if s.isClosed {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("pubsub: subscribe to %s: subscriber %w", topic, ErrClosed)
+	}
+	s.running.Add(1)
+	s.mu.Unlock()
+
+	consumer, err := s.opts.Consumer(ctx, topic)
+	if err != nil {
+		s.running.Done()
+		return nil, fmt.Errorf("pubsub: subscribe to %s: %w", topic, err)
+	}
+	sub := &subscription{
+		Subscriber: s, topic: topic, turns: newTurns(s.opts.Concurrency), out: make(chan *message.Message),
+		log: s.opts.Logger.With("topic", topic),
+	}
+	go func() {
+		defer s.running.Done()
+		sub.run(ctx, consumer)
+	}()
+	return sub.out, nil
+}
+
+// Close ends all subscriptions and returns when their channels are closed. It may be called more than once.
+func (s *Subscriber) Close() error {
+	s.mu.Lock()
+	if !s.isClosed {
+		s.isClosed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+	return nil
+}
+
+// NackDelay doubles with every delivery, from 250 ms to 30 s.
+func NackDelay(deliveries uint64) time.Duration {
+	const doublings = 7 // reach maxNackDelay, and keep the shift from overflowing
+	return min(minNackDelay<<min(max(deliveries, 1)-1, doublings), maxNackDelay)
+}

@@ -1,0 +1,197 @@
+package index_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/view"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// The fold of an entry and the fold of the loop say the same about every prefix of every log that was recorded.
+func TestFoldAgreesWithTheLoop(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../../eventstore/testdata/golden/v*/*.ndjson")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d golden logs, %v", len(files), err)
+	}
+	seen := make(map[schemas.SessionStatus]int)
+	for _, file := range files {
+		e, s := new(index.Entry), new(loop.State)
+		for _, ev := range goldenLog(t, file) {
+			if err := s.Apply(ev); err != nil || !e.Apply(ev) {
+				t.Fatalf("%s: event %d does not follow: %v", file, ev.Seq, err)
+			}
+			got, want := e.Summary, view.Of(s).State()
+			if got.Status != want.Status || got.Seq != want.Seq || got.Runs != want.Runs {
+				t.Fatalf("%s, event %d %s: entry %s, %d runs; state %s, %d runs", file, ev.Seq, ev.Type(), got.Status, got.Runs,
+					want.Status, want.Runs)
+			}
+			if d := cmp.Diff(want.Usage, got.Usage); d != "" {
+				t.Fatalf("%s, event %d %s: usage (-state +entry):\n%s", file, ev.Seq, ev.Type(), d)
+			}
+			if queued := len(want.Prompts) + len(want.Steering) + len(want.FollowUp); queued != got.Queued {
+				t.Fatalf("%s, event %d %s: %d queued, entry %d", file, ev.Seq, ev.Type(), queued, got.Queued)
+			}
+			if d := cmp.Diff(want.Parent, got.Parent); d != "" {
+				t.Fatalf("%s, event %d: parent (-state +entry):\n%s", file, ev.Seq, d)
+			}
+			seen[got.Status]++
+		}
+		if want := view.Of(s).State(); want.Runs > 0 {
+			if d := cmp.Diff(want.Model, e.Summary.Model); d != "" {
+				t.Errorf("%s: model (-state +entry):\n%s", file, d)
+			}
+		}
+		if e.Summary.Title == "" || e.Summary.LastMessage == "" || e.Summary.Created.IsZero() {
+			t.Errorf("%s: nothing to show: %+v", file, e.Summary)
+		}
+	}
+	for _, status := range []schemas.SessionStatus{schemas.SessionIdle, schemas.SessionRunning,
+		schemas.SessionWaitingForTools, schemas.SessionWaitingForApproval} {
+		if seen[status] == 0 {
+			t.Errorf("no recorded log was ever %s", status)
+		}
+	}
+}
+
+// goldenLog reads a recorded log up to the first event whose data is kept elsewhere.
+func goldenLog(t *testing.T, file string) (events []schemas.Event) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var session string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var line struct {
+			Session string              `json:"session"`
+			Header  map[string][]string `json:"header"`
+			Payload string              `json:"payload"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if session == "" {
+			session = line.Session
+		}
+		if line.Header == nil {
+			continue
+		}
+		part, err := schemas.DecodeLog(session, line.Header, []byte(line.Payload), nil)
+		if errors.Is(err, schemas.ErrElsewhere) {
+			return events
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		events = append(events, part...)
+	}
+	return events
+}
+
+// What a list shows is bounded, on one line, and says what it leaves out.
+func TestTextsAreCut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, title string }{
+		{"  list\n\tthe   files \x00now ", "list the files now"},
+		{strings.Repeat("é", 120), strings.Repeat("é", 120)},
+		{strings.Repeat("é", 121), strings.Repeat("é", 119) + "…"},
+		{strings.Repeat("x ", 100_000), strings.Repeat("x ", 59) + "x…"},
+		{"a\xffb", "a\uFFFDb"},
+	} {
+		e := new(index.Entry)
+		e.Apply(schemas.Event{Session: "s1", Seq: 1, Time: time.Unix(1, 0), Data: &schemas.SessionBranched{
+			Session: "s0", Seq: 1, Messages: schemas.Messages{&schemas.UserMessage{
+				Content: schemas.Contents{schemas.Text{Text: c.text}}}}}})
+		if got := e.Summary.Title; got != c.title || utf8.RuneCountInString(got) > 120 {
+			t.Errorf("%.20q has the title %q, want %q", c.text, got, c.title)
+		}
+	}
+}
+
+// However many calls wait, and whatever their arguments are, an entry stays small.
+func TestApprovalsAreBounded(t *testing.T) {
+	t.Parallel()
+	e := new(index.Entry)
+	at := time.Unix(1, 0).UTC()
+	apply := func(data schemas.EventData) {
+		t.Helper()
+		if !e.Apply(schemas.Event{Session: "s1", Seq: e.Summary.Seq + 1, Time: at, Data: data}) {
+			t.Fatal("not the next event")
+		}
+	}
+	apply(&schemas.AgentStart{})
+	long := json.RawMessage(`"` + strings.Repeat("a", 1<<20) + `"`)
+	for n := range uint64(5000) {
+		args := long
+		if n == 0 {
+			args = json.RawMessage(`{"command":"ls"}`)
+		}
+		apply(&schemas.ApprovalRequested{Call: schemas.NewCallKey(n + 1), ToolCallID: strings.Repeat("t", 1000),
+			ToolName: "bash", Args: args, Reason: strings.Repeat("because ", 1000), TimeoutMs: 1000})
+	}
+	raw, err := schemas.Marshal(e)
+	if err != nil || len(raw) > 900<<10 {
+		t.Fatalf("the entry has %d bytes, %v", len(raw), err)
+	}
+	first := e.Waiting[0]
+	if string(first.Args) != `{"command":"ls"}` || first.ArgsSize != 0 || !first.Expires.Equal(at.Add(time.Second)) {
+		t.Errorf("the first is %+v", first)
+	}
+	if second := e.Waiting[1]; second.Args != nil || second.ArgsSize != len(long) {
+		t.Errorf("long arguments: %d bytes are kept, %d named", len(second.Args), second.ArgsSize)
+	}
+	if e.Summary.Status != schemas.SessionWaitingForApproval {
+		t.Errorf("status %s", e.Summary.Status)
+	}
+	apply(&schemas.ApprovalResolved{Call: "c1"})
+	if e.Waiting[0].Call != "c2" || e.Summary.Approvals != len(e.Waiting) {
+		t.Errorf("%d approvals, the first %s", e.Summary.Approvals, e.Waiting[0].Call)
+	}
+	apply(&schemas.AgentEnd{TerminationReason: schemas.EndAbort})
+	if e.Summary.Approvals != 0 || e.Summary.Status != schemas.SessionIdle {
+		t.Errorf("after the run %d wait, status %s", e.Summary.Approvals, e.Summary.Status)
+	}
+}
+
+// A session at rest has failed only if its newest run did.
+func TestStatusAtRest(t *testing.T) {
+	t.Parallel()
+	e, s := new(index.Entry), new(loop.State)
+	apply := func(data schemas.EventData) {
+		t.Helper()
+		ev := s.Envelope(data)
+		if ev.Session = "s1"; !e.Apply(ev) || s.Apply(ev) != nil {
+			t.Fatal("not the next event")
+		}
+	}
+	for reason, want := range map[schemas.TerminationReason]schemas.SessionStatus{
+		schemas.EndError: schemas.SessionFailed, schemas.TimeoutRun: schemas.SessionFailed,
+		schemas.TimeoutIdle: schemas.SessionFailed, schemas.EndAbort: schemas.SessionIdle,
+		schemas.EndMaxTurns: schemas.SessionIdle, schemas.EndNoToolCalls: schemas.SessionIdle,
+	} {
+		apply(&schemas.AgentStart{Config: &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, Profile: "p"}})
+		apply(&schemas.AgentEnd{TerminationReason: reason, ErrorMessage: "what\nwent wrong"})
+		if got := view.Of(s).State().Status; e.Summary.Status != want || got != want {
+			t.Errorf("after %s: entry %s, state %s, want %s", reason, e.Summary.Status, got, want)
+		}
+		if e.Summary.Error != "what went wrong" || e.Summary.Profile != "p" {
+			t.Errorf("%+v", e.Summary)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package queries
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// folded is a text that is looked for in whatever case. A hundred thousand sessions are looked through in one query, so
+// it makes no copies, and does not decode what it looks through unless it has to.
+type folded struct {
+	ascii string // in lower case; empty where the text has other characters
+	runes []rune // in lower case
+	room  []rune
+}
+
+func newFolded(s string) *folded {
+	s = strings.ToLower(strings.Join(strings.Fields(s), " ")) // as texts of the index are
+	if isASCII(s) {
+		return &folded{ascii: s}
+	}
+	return &folded{runes: []rune(s)}
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// in reports whether s has the text in it. The empty text is in every one.
+func (f *folded) in(s string) bool {
+	if len(f.runes) == 0 {
+		return f.inBytes(s)
+	}
+	f.room = f.room[:0]
+	for _, r := range s {
+		f.room = append(f.room, unicode.ToLower(r))
+	}
+	for i := 0; i+len(f.runes) <= len(f.room); i++ {
+		if f.room[i] == f.runes[0] && slices.Equal(f.room[i:i+len(f.runes)], f.runes) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *folded) inBytes(s string) bool {
+	if f.ascii == "" {
+		return true
+	}
+	first := f.ascii[0]
+	for i := 0; i+len(f.ascii) <= len(s); i++ {
+		if lower[s[i]] == first && f.at(s[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *folded) at(s string) bool {
+	for i := 1; i < len(f.ascii); i++ {
+		if lower[s[i]] != f.ascii[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// lower is the lower case of every byte of ASCII; the others are as they are.
+var lower = func() (table [256]byte) {
+	for i := range table {
+		if table[i] = byte(i); 'A' <= i && i <= 'Z' {
+			table[i] += 'a' - 'A'
+		}
+	}
+	return table
+}()

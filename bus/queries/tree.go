@@ -1,0 +1,85 @@
+package queries
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// maxFamily is how many sessions of a family an answer names.
+const maxFamily = 4096
+
+// tree answers which family a session is of.
+func (q *queries) tree(ctx context.Context, session string, data []byte) (any, error) {
+	if err := nothing(data); err != nil {
+		return nil, err
+	}
+	own, err := q.fresh(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	v := q.o.Index.View()
+	root := own
+	for range maxFamily { // a chain that comes back to itself cannot be, and must not hold a runner
+		p := root.Summary.Parent
+		if p == nil {
+			break
+		}
+		parent := q.o.Index.Get(p.Session)
+		if parent == nil { // given up, or not in the index yet
+			parent = &index.Entry{Summary: schemas.SessionSummary{Session: p.Session}}
+		}
+		root = parent
+	}
+	f := &family{ix: q.o.Index, own: own, room: q.room - frame, seen: make(map[string]bool)}
+	whole := f.add(root)
+	slices.SortFunc(f.nodes, func(a, b schemas.TreeNode) int { return strings.Compare(a.Session, b.Session) })
+	return schemas.SessionTree{Session: session, Revision: v.Revision, Nodes: f.nodes, Partial: v.Partial || !whole}, nil
+}
+
+// family gathers the sessions of a family from its root on.
+type family struct {
+	ix    *index.Index
+	own   *index.Entry // as its log is
+	room  int
+	seen  map[string]bool
+	nodes []schemas.TreeNode
+}
+
+// add adds a session and, level by level, what was branched from it. It returns false where not all have room.
+func (f *family) add(root *index.Entry) bool {
+	for level := []*index.Entry{root}; len(level) > 0; {
+		var next []*index.Entry
+		for _, e := range level {
+			if f.seen[e.Summary.Session] {
+				continue
+			}
+			if !f.node(e) {
+				return false
+			}
+			children := f.ix.Children(e.Summary.Session)
+			if p := f.own.Summary.Parent; p != nil && p.Session == e.Summary.Session {
+				children = append(children, f.own) // the index may not have it yet
+			}
+			next = append(next, children...)
+		}
+		level = next
+	}
+	return true
+}
+
+func (f *family) node(e *index.Entry) bool {
+	if e.Summary.Session == f.own.Summary.Session {
+		e = f.own
+	}
+	const most = 256 // two ids of 64 characters and a number
+	if f.room -= most; f.room < 0 || len(f.nodes) >= maxFamily {
+		return false
+	}
+	f.seen[e.Summary.Session] = true
+	f.nodes = append(f.nodes, schemas.TreeNode{Session: e.Summary.Session, Parent: e.Summary.Parent})
+	return true
+}

@@ -1,0 +1,65 @@
+package registry_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+var errNone = errors.New("there is none")
+
+func profileBucket(t *testing.T, c *bus.Conn) jetstream.KeyValue {
+	t.Helper()
+	kv, err := c.JetStream().KeyValue(bustest.Deadline(t), schemas.BucketProfiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+func TestProfilesFollowTheBucket(t *testing.T) {
+	c := bustest.New(t)
+	kv := profileBucket(t, c)
+	set := func(name, value string) {
+		t.Helper()
+		if _, err := kv.Put(bustest.Deadline(t), name, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("reviewer", `{"systemPrompt":"You review.","tools":["read"]}`)
+	profiles := registry.NewProfiles(c, errNone, nil)
+	t.Cleanup(profiles.Close)
+
+	p, err := profiles.Profile(bustest.Deadline(t), "reviewer")
+	if err != nil || p.SystemPrompt == nil || *p.SystemPrompt != "You review." || len(p.Tools) != 1 {
+		t.Fatalf("profile %+v, %v", p, err)
+	}
+	_, err = profiles.Profile(bustest.Deadline(t), "writer")
+	if !errors.Is(err, errNone) || !strings.Contains(err.Error(), "agent_profiles has reviewer") {
+		t.Errorf("a profile that there is not: %v", err)
+	}
+
+	set("reviewer", `{"tools":"read"}`)
+	bustest.Eventually(t, "the broken profile is refused", func() bool {
+		_, err = profiles.Profile(bustest.Deadline(t), "reviewer")
+		return err != nil
+	})
+	if errors.Is(err, errNone) || !strings.Contains(err.Error(), "/tools: expected array") {
+		t.Errorf("a profile that cannot be read: %v", err)
+	}
+
+	if err := kv.Delete(bustest.Deadline(t), "reviewer"); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the profile is gone", func() bool {
+		_, err := profiles.Profile(bustest.Deadline(t), "reviewer")
+		return errors.Is(err, errNone)
+	})
+}

@@ -1,0 +1,212 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Options describe a service. Name and Version, a semantic version, are required.
+type Options struct {
+	Name        string
+	Version     string
+	Description string
+	Metadata    map[string]string
+	// Concurrency is how many requests are answered at once; 0: 32. What comes beyond is answered with an error at once.
+	Concurrency int
+	// Timeout is how long an answer may take; 0: 10 s.
+	Timeout time.Duration
+	// Busy is the error of requests that come while Concurrency of them are being answered.
+	Busy error
+	// Logger is told of panics and of requests that are not answered; nil discards.
+	Logger *slog.Logger
+}
+
+// Endpoint is a subject and what answers requests there. With a Queue one member of that group answers each request,
+// without one every instance of the service does.
+type Endpoint struct {
+	Name    string
+	Subject string
+	Queue   string
+	// Answer returns the payload of the answer. Its error is the answer where it is an [Error], and else one with the code
+	// 500 and the error's text. It is called concurrently.
+	Answer func(ctx context.Context, r Request) ([]byte, error)
+}
+
+// Request is what was asked.
+type Request struct {
+	Subject string
+	Data    []byte
+}
+
+// Error is an error that says how it is to be answered: with these headers' values and this payload.
+type Error interface {
+	error
+	Answer() (code int, reason string, payload []byte)
+}
+
+// server is a service that runs.
+type server struct {
+	o         Options
+	nc        *nats.Conn
+	identity  micro.ServiceIdentity
+	started   time.Time
+	endpoints []*endpoint
+	slots     chan struct{}
+	work      sync.WaitGroup
+}
+
+// endpoint is an [Endpoint] and what it has done.
+type endpoint struct {
+	Endpoint
+	mu    sync.Mutex
+	stats micro.EndpointStats
+}
+
+// Run serves until ctx ends. Then it takes no more, and returns once the requests that it has are answered.
+func Run(ctx context.Context, nc *nats.Conn, o Options, endpoints ...Endpoint) error {
+	o.Concurrency, o.Timeout = cmp.Or(o.Concurrency, 32), cmp.Or(o.Timeout, 10*time.Second)
+	if o.Busy == nil {
+		o.Busy = errors.New("too many requests at once")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &server{
+		o: o, nc: nc, started: time.Now().UTC(), slots: make(chan struct{}, o.Concurrency),
+		identity: micro.ServiceIdentity{Name: o.Name, ID: rand.Text(), Version: o.Version, Metadata: o.Metadata},
+	}
+	for _, e := range endpoints {
+		s.endpoints = append(s.endpoints, &endpoint{Endpoint: e, stats: micro.EndpointStats{
+			Name: e.Name, Subject: e.Subject, QueueGroup: e.Queue,
+		}})
+	}
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	subs, err := s.subscribe(serving)
+	if err == nil {
+		<-ctx.Done()
+	}
+	for _, sub := range subs {
+		_ = sub.Unsubscribe() // what is not read yet may be asked again, of another instance
+	}
+	s.work.Wait()
+	return err
+}
+
+func (s *server) subscribe(ctx context.Context) (subs []*nats.Subscription, err error) {
+	add := func(subject, queue string, answer nats.MsgHandler) {
+		if err != nil {
+			return
+		}
+		var sub *nats.Subscription
+		if sub, err = s.nc.QueueSubscribe(subject, queue, answer); err != nil {
+			err = fmt.Errorf("service %s: subscribe %s: %w", s.o.Name, subject, err)
+			return
+		}
+		subs = append(subs, sub)
+	}
+	for _, e := range s.endpoints {
+		add(e.Subject, e.Queue, func(m *nats.Msg) { s.receive(ctx, e, m) })
+	}
+	for verb, describe := range map[micro.Verb]func() any{
+		micro.PingVerb: s.ping, micro.InfoVerb: s.info, micro.StatsVerb: s.stats,
+	} {
+		for _, of := range [][2]string{{}, {s.o.Name}, {s.o.Name, s.identity.ID}} {
+			subject, _ := micro.ControlSubject(verb, of[0], of[1]) // an error needs an unknown verb
+			add(subject, "", func(m *nats.Msg) { s.describe(m, describe()) })
+		}
+	}
+	if err == nil {
+		err = s.nc.Flush()
+	}
+	return subs, err
+}
+
+// receive answers a request in a goroutine of its own, if there is room for one.
+func (s *server) receive(ctx context.Context, e *endpoint, m *nats.Msg) {
+	if !schemas.IsInbox(m.Reply) {
+		s.o.Logger.Debug("request not answered: its reply subject is no inbox", "subject", m.Subject)
+		e.count(time.Now(), errors.New("the reply subject is no inbox"))
+		return
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		e.count(time.Now(), s.o.Busy)
+		s.refuse(m, s.o.Busy)
+		return
+	}
+	s.work.Go(func() {
+		defer func() { <-s.slots }()
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+		defer cancel()
+		payload, err := s.call(ctx, e, m)
+		if err == nil {
+			err = m.Respond(payload)
+		}
+		if err != nil {
+			s.refuse(m, err)
+		}
+		e.count(begun, err)
+	})
+}
+
+// call answers a request. A panic is an error: it must not end the process, nor the client's patience.
+func (s *server) call(ctx context.Context, e *endpoint, m *nats.Msg) (payload []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Logger.Error("panic while a request was answered", "subject", m.Subject, "panic", p,
+				"stack", string(debug.Stack()))
+			err = errors.New("a fault of the service")
+		}
+	}()
+	return e.Answer(ctx, Request{Subject: m.Subject, Data: m.Data})
+}
+
+// refuse answers with an error.
+func (s *server) refuse(m *nats.Msg, err error) {
+	code, reason, payload := 500, err.Error(), []byte(nil)
+	var says Error
+	if errors.As(err, &says) {
+		code, reason, payload = says.Answer()
+	}
+	answer := nats.NewMsg(m.Reply)
+	answer.Data = payload
+	answer.Header.Set(micro.ErrorCodeHeader, strconv.Itoa(code))
+	answer.Header.Set(micro.ErrorHeader, oneLine(reason))
+	if err := s.nc.PublishMsg(answer); err != nil {
+		s.o.Logger.Debug("request not answered", "subject", m.Subject, "err", err)
+	}
+}
+
+// maxReason is how long the header of a reason is; the payload may say more.
+const maxReason = 512
+
+// oneLine makes a text fit a header.
+func oneLine(s string) string {
+	out := make([]rune, 0, min(len(s), maxReason))
+	for _, r := range s {
+		if len(out) == maxReason {
+			break
+		}
+		if r < ' ' {
+			r = ' '
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}

@@ -1,0 +1,73 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+)
+
+// Codes of nats-server for which nats.go has no names.
+const (
+	errCodeNoPeers     jetstream.ErrorCode = 10005 // too few servers to place the replicas on
+	errCodeLeaderless  jetstream.ErrorCode = 10008 // the cluster has no leader at this moment
+	errCodeNotACluster jetstream.ErrorCode = 10074
+)
+
+// setupRequest bounds one step of Setup. A cluster may never answer a request that comes while the leader of what it is
+// about is elected, or while another process asks for the same; asked again it does.
+const setupRequest = 3 * time.Second
+
+// awaitLeader takes a step of Setup, again while the servers have no leader for it, and a few times when another
+// process has passed it.
+func awaitLeader(ctx context.Context, raced func(error) bool, step func(ctx context.Context) error) error {
+	for races := 0; ; {
+		one, cancel := context.WithTimeout(ctx, setupRequest)
+		err := step(one)
+		cancel()
+		switch {
+		case raced(err) && races < setupAttempts:
+			races++
+		case leaderless(err):
+		default:
+			return err
+		}
+		if !natsio.Wait(ctx, natsio.RetryWait) {
+			return fmt.Errorf("no leader, are most of the servers up? %w", err)
+		}
+	}
+}
+
+func never(error) bool { return false }
+
+// leaderless reports whether an answer is that of servers that have no leader for what was asked.
+func leaderless(err error) bool {
+	return hasCode(err, errCodeLeaderless) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, nats.ErrNoResponders)
+}
+
+func hasCode(err error, code jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == code
+}
+
+// explain says what to do about servers that cannot keep the replicas that were asked for.
+func (s spec) explain(err error) error {
+	if s.given.Replicas < 2 {
+		return err
+	}
+	switch {
+	case hasCode(err, errCodeNotACluster):
+		return fmt.Errorf("%d replicas need a cluster of at least %d servers, and this server stands alone: %w",
+			s.given.Replicas, s.given.Replicas, err)
+	case hasCode(err, errCodeNoPeers):
+		return fmt.Errorf("%d replicas need as many servers with room for them: %w", s.given.Replicas, err)
+	}
+	return err
+}

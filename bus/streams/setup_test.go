@@ -1,0 +1,318 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/streams"
+)
+
+var everyStream = []string{
+	"AGENT_CMD", "AGENT_EVT", "AGENT_UPD", "AGENT_TOOL", "AGENT_DEAD",
+	"KV_agent_tools", "KV_agent_runners", "KV_agent_snapshots", "KV_agent_profiles", "OBJ_agent_blobs",
+}
+
+func configOf(t *testing.T, c *bus.Conn, stream string) jetstream.StreamConfig {
+	t.Helper()
+	s, err := c.JetStream().Stream(bustest.Deadline(t), stream)
+	if err != nil {
+		t.Fatalf("%s: %v", stream, err)
+	}
+	return s.CachedInfo().Config
+}
+
+func TestSetupChangesNothingTheSecondTime(t *testing.T) {
+	c := bustest.New(t)
+	for _, stream := range everyStream { // what an operator may have added
+		cfg := configOf(t, c, stream)
+		cfg.Description = "ours"
+		cfg.Metadata = map[string]string{"team": "blue"}
+		if cfg.MaxAge > 0 {
+			cfg.MaxAge += time.Minute
+		}
+		if _, err := c.JetStream().UpdateStream(bustest.Deadline(t), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := make(map[string]jetstream.StreamConfig)
+	for _, stream := range everyStream {
+		before[stream] = configOf(t, c, stream)
+	}
+	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range everyStream {
+		if d := cmp.Diff(before[stream], configOf(t, c, stream)); d != "" {
+			t.Errorf("%s (-before +after):\n%s", stream, d)
+		}
+	}
+}
+
+func TestSetupByManyProcessesAtOnce(t *testing.T) {
+	s := bustest.Server(t)
+	var g errgroup.Group
+	begin := make(chan struct{})
+	for i := range 8 {
+		c := bustest.Connect(t, s)
+		o := streams.Options{Partitions: 16}
+		if i%2 == 0 { // the others take what there is
+			o.DeadMaxAge = time.Hour
+		}
+		g.Go(func() error {
+			<-begin
+			return streams.Setup(bustest.Deadline(t), c, o)
+		})
+	}
+	close(begin)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	c := bustest.Connect(t, s)
+	for _, stream := range everyStream {
+		configOf(t, c, stream)
+	}
+	if n, err := streams.Partitions(bustest.Deadline(t), c); err != nil || n != 16 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	if age := configOf(t, c, "AGENT_DEAD").MaxAge; age != time.Hour {
+		t.Errorf("dead letters are kept for %s", age)
+	}
+}
+
+func TestSetupUpgradesLimits(t *testing.T) {
+	c := bustest.New(t)
+	o := streams.Options{
+		Partitions: streams.DefaultPartitions, DuplicateWindow: time.Minute, ToolDuplicateWindow: 3 * time.Minute,
+		MaxPayload: 4096, EventMaxBytes: 8 << 20,
+		ToolMaxBytes: 7 << 20, UpdateMaxAge: time.Minute, UpdateMaxBytes: 6 << 20, DeadMaxAge: 3 * time.Hour,
+		DeadMaxBytes:     5 << 20,
+		SnapshotMaxBytes: 4 << 20, BlobMaxBytes: 3 << 20,
+	}
+	if err := streams.Setup(bustest.Deadline(t), c, o); err != nil {
+		t.Fatal(err)
+	}
+	cmd, evt, upd := configOf(t, c, "AGENT_CMD"), configOf(t, c, "AGENT_EVT"), configOf(t, c, "AGENT_UPD")
+	tool, dead := configOf(t, c, "AGENT_TOOL"), configOf(t, c, "AGENT_DEAD")
+	got := []any{
+		cmd.Duplicates, cmd.MaxMsgSize, evt.MaxBytes, tool.MaxBytes, tool.Duplicates, upd.MaxAge, upd.MaxBytes, dead.MaxAge,
+		dead.MaxBytes, configOf(t, c, "KV_agent_snapshots").MaxBytes, configOf(t, c, "OBJ_agent_blobs").MaxBytes,
+	}
+	want := []any{
+		o.DuplicateWindow, o.MaxPayload, o.EventMaxBytes, o.ToolMaxBytes, o.ToolDuplicateWindow, o.UpdateMaxAge,
+		o.UpdateMaxBytes,
+		o.DeadMaxAge, o.DeadMaxBytes, o.SnapshotMaxBytes, o.BlobMaxBytes,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("limits (-want +got):\n%s", d)
+	}
+	if dead.MaxMsgSize > 0 {
+		t.Error("a dead letter is larger than the message it was and must have room")
+	}
+}
+
+// A stream of an earlier version, without what has been added since, is brought up to date.
+func TestSetupUpgradesFeatures(t *testing.T) {
+	c := bustest.Connect(t, bustest.Server(t))
+	for _, cfg := range []jetstream.StreamConfig{
+		{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}},
+		{
+			Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
+			SubjectTransform: &jetstream.SubjectTransformConfig{
+				Source: "agent.cmd.*.*", Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}",
+			},
+		},
+	} {
+		if _, err := c.JetStream().CreateStream(bustest.Deadline(t), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.JetStream().CreateKeyValue(bustest.Deadline(t),
+		jetstream.KeyValueConfig{Bucket: "agent_tools"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	evt, cmd, tools := configOf(t, c, "AGENT_EVT"), configOf(t, c, "AGENT_CMD"), configOf(t, c, "KV_agent_tools")
+	if evt.RePublish == nil || !evt.DenyDelete || !evt.AllowDirect || evt.Discard != jetstream.DiscardNew {
+		t.Errorf("log: %+v", evt)
+	}
+	if len(cmd.Sources) != 1 || !strings.Contains(cmd.Sources[0].SubjectTransforms[0].Destination, "partition(8,1)") ||
+		!cmd.AllowDirect {
+		t.Errorf("inbox: %+v", cmd)
+	}
+	if timers := configOf(t, c, "AGENT_TIMER"); !timers.AllowMsgSchedules || !timers.AllowMsgTTL {
+		t.Errorf("timers: %+v", timers)
+	}
+	if !tools.AllowMsgTTL || tools.SubjectDeleteMarkerTTL == 0 {
+		t.Errorf("tools: %+v", tools)
+	}
+	if n, err := streams.Partitions(bustest.Deadline(t), c); err != nil || n != 8 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+}
+
+func TestSetupRefusesWhatItCannotChange(t *testing.T) {
+	source := &jetstream.StreamSource{Name: "ORIGIN"}
+	tests := []struct {
+		name    string
+		have    jetstream.StreamConfig
+		opts    streams.Options
+		setting string
+	}{
+		{"another storage", jetstream.StreamConfig{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"},
+			Storage: jetstream.MemoryStorage}, streams.Options{}, "storage"},
+		{"another retention", jetstream.StreamConfig{Name: "AGENT_TOOL", Subjects: []string{"agent.tool.*.*.*"}},
+			streams.Options{}, "retention"},
+		{"other subjects", jetstream.StreamConfig{Name: "AGENT_DEAD", Subjects: []string{"acme.dead.*.*"}},
+			streams.Options{}, "subjects"},
+		{"a mirror", jetstream.StreamConfig{Name: "AGENT_EVT", Mirror: source}, streams.Options{}, "mirror"},
+		{"sources", jetstream.StreamConfig{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"},
+			Sources: []*jetstream.StreamSource{source}}, streams.Options{}, "sources"},
+		{"a bucket in memory", jetstream.StreamConfig{Name: "KV_agent_runners", Subjects: []string{"$KV.agent_runners.>"},
+			Storage: jetstream.MemoryStorage}, streams.Options{}, "storage"},
+		{
+			"republishing elsewhere",
+			jetstream.StreamConfig{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"},
+				RePublish: &jetstream.RePublish{Source: "agent.evt.*", Destination: "tap.{{wildcard(1)}}"}},
+			streams.Options{}, "republish",
+		},
+		{
+			"another number of partitions",
+			jetstream.StreamConfig{
+				Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy,
+				SubjectTransform: &jetstream.SubjectTransformConfig{Source: "agent.cmd.*.*",
+					Destination: "agent.cmd.{{partition(8,1)}}.{{wildcard(1)}}.{{wildcard(2)}}"},
+			},
+			streams.Options{Partitions: 16}, "partitions",
+		},
+		{
+			"no partitions",
+			jetstream.StreamConfig{Name: "AGENT_CMD", Subjects: []string{"agent.cmd.*.*"}, Retention: jetstream.WorkQueuePolicy},
+			streams.Options{}, "partitions",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := bustest.Connect(t, bustest.Server(t))
+			if _, err := c.JetStream().CreateStream(bustest.Deadline(t), jetstream.StreamConfig{Name: "ORIGIN"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.JetStream().CreateStream(bustest.Deadline(t), tt.have); err != nil {
+				t.Fatal(err)
+			}
+			before := configOf(t, c, tt.have.Name)
+			err := streams.Setup(bustest.Deadline(t), c, tt.opts)
+			var got *streams.IncompatibleError
+			if !errors.As(err, &got) {
+				t.Fatalf("error %v", err)
+			}
+			if got.Stream != tt.have.Name || got.Setting != tt.setting || got.Hint == "" || got.Have == got.Want ||
+				!strings.Contains(err.Error(), got.Have) {
+				t.Errorf("got %+v", got)
+			}
+			if d := cmp.Diff(before, configOf(t, c, tt.have.Name)); d != "" {
+				t.Errorf("it was changed (-before +after):\n%s", d)
+			}
+			names := c.JetStream().StreamNames(bustest.Deadline(t))
+			n := 0
+			for range names.Name() {
+				n++
+			}
+			if n != 2 {
+				t.Errorf("%d streams: something was created before the refusal", n)
+			}
+		})
+	}
+}
+
+func TestSetupRefusesBadOptions(t *testing.T) {
+	c := bustest.Connect(t, bustest.Server(t))
+	for _, o := range []streams.Options{
+		{Partitions: -1}, {Partitions: 1025}, {Replicas: 6}, {UpdateMaxAge: time.Millisecond}, {DeadMaxAge: -time.Hour},
+		{Replicas: 3}, // which one server cannot have
+	} {
+		if err := streams.Setup(bustest.Deadline(t), c, o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
+
+func TestSetupWithoutJetStream(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("nats-server is not ready")
+	}
+	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: s.ClientURL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := streams.Setup(ctx, c, streams.Options{}); err == nil || !strings.Contains(err.Error(), "JetStream") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestReplicasOnAServerThatStandsAlone(t *testing.T) {
+	c := bustest.Connect(t, bustest.Server(t))
+	err := streams.Setup(bustest.Deadline(t), c, streams.Options{Replicas: 3})
+	if err == nil || !strings.Contains(err.Error(), "3 replicas need a cluster of at least 3 servers") {
+		t.Errorf("error %v", err)
+	}
+	for name := range c.JetStream().StreamNames(bustest.Deadline(t)).Name() {
+		t.Errorf("stream %s was made", name)
+	}
+}
+
+func TestTwoPrefixesDoNotShareStreams(t *testing.T) {
+	s := bustest.Server(t)
+	for i, prefix := range []string{"acme.agents", "agent"} {
+		c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: s, Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		err = streams.Setup(bustest.Deadline(t), c, streams.Options{})
+		var incompatible *streams.IncompatibleError
+		if wantErr := i == 1; errors.As(err, &incompatible) != wantErr || (err != nil) != wantErr {
+			t.Errorf("prefix %s: %v", prefix, err)
+		}
+	}
+}
+
+// Whoever may send a command could otherwise empty the inbox of all sessions with a roll-up.
+func TestASenderCannotRollTheInboxUp(t *testing.T) {
+	_, c := bustest.Small(t)
+	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.s1.prompt", []byte("stay")); err != nil {
+		t.Fatal(err)
+	}
+	m := nats.NewMsg("agent.cmd.s2.prompt")
+	m.Header.Set("Nats-Rollup", "all")
+	if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), m); err == nil {
+		t.Error("the roll-up was taken")
+	}
+	if n := bustest.Queued(t, c); n != 1 {
+		t.Errorf("%d commands are queued, want 1", n)
+	}
+}

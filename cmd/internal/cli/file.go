@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+)
+
+// maxFile bounds the YAML file, and so what its aliases may come to.
+const maxFile = 1 << 20
+
+// reader reads the YAML file of a program: settings by name, or in the sections that the help has.
+type reader struct {
+	path  string
+	model *kong.Application
+	out   map[string]string
+	errs  []error
+}
+
+// readFile reads the YAML file. A setting that no command of the program has is a mistake; one that is only for other
+// commands is not, so that a file can be all commands'. Without a file, or when it cannot be read, there is no map.
+func readFile(path string, model *kong.Application) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("--config: %s has more than %d bytes", path, maxFile)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, plainYAMLError(err))
+	}
+	r := &reader{path: path, model: model, out: map[string]string{}}
+	for name, v := range values {
+		section, ok := v.(map[string]any)
+		if !ok {
+			r.setting(name, name, "", v)
+			continue
+		}
+		if !slices.Contains(r.sections(), name) {
+			r.mistake(fmt.Errorf("%s: unknown section %q%s", path, name, Suggest(name, r.sections())))
+			continue
+		}
+		for inner, v := range section {
+			r.setting(inner, name+"."+inner, name, v)
+		}
+	}
+	slices.SortFunc(r.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return r.out, errors.Join(r.errs...)
+}
+
+// plainYAMLError leaves out the lines of the file that the library quotes: they may hold keys.
+func plainYAMLError(err error) string {
+	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	return text
+}
+
+func (r *reader) mistake(err error) { r.errs = append(r.errs, err) }
+
+// setting takes a setting that stands at a place in the file, in a section or in none.
+func (r *reader) setting(name, place, section string, v any) {
+	flags := r.flags(name)
+	if len(flags) == 0 || name == "config" {
+		r.mistake(fmt.Errorf("%s: unknown setting %q%s", r.path, place, Suggest(name, r.names())))
+		return
+	}
+	if of := group(flags[0]); section != "" && of != section {
+		r.mistake(fmt.Errorf("%s: setting %q is of the section %s", r.path, place, of))
+		return
+	}
+	if _, twice := r.out[name]; twice {
+		r.mistake(fmt.Errorf("%s: setting %q is given twice", r.path, name))
+		return
+	}
+	switch v := v.(type) {
+	case []any:
+		separator := ","
+		if _, ok := flags[0].Target.Interface().(Lines); ok {
+			separator = "\n"
+		}
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = fmt.Sprint(item)
+		}
+		r.out[name] = strings.Join(items, separator)
+	case map[string]any, nil:
+		r.mistake(fmt.Errorf("%s: %s: not a plain value", r.path, place))
+	default:
+		r.out[name] = fmt.Sprint(v)
+	}
+}
+
+// flags are all that have a name, in any command.
+func (r *reader) flags(name string) (flags []*kong.Flag) {
+	for _, n := range r.model.Children {
+		if f := flagOf(n, name); f != nil {
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
+
+func (r *reader) names() []string { return settingsOf(r.model) }
+
+func (r *reader) sections() (all []string) {
+	for _, n := range r.model.Children {
+		for _, f := range n.Flags {
+			if g := group(f); g != "" && !slices.Contains(all, g) {
+				all = append(all, g)
+			}
+		}
+	}
+	return all
+}
+
+// group is the section of a flag, "" for none.
+func group(f *kong.Flag) string {
+	if f.Group == nil {
+		return ""
+	}
+	return f.Group.Key
+}
+
+// settingsOf are the names of all settings of a program, sorted.
+func settingsOf(model *kong.Application) (names []string) {
+	for _, n := range model.Children {
+		for _, f := range n.Flags {
+			if f.Name != "config" {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

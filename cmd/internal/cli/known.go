@@ -1,0 +1,47 @@
+package cli
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/alecthomas/kong"
+)
+
+// settings.txt has a line for each program with the names of its settings, so that a variable that is another
+// program's is not taken for a mistake. A test of each program holds its line.
+//
+//go:embed settings.txt
+var settingsText string
+
+// KnownSettings are the names of a program's settings as the other programs know them.
+func KnownSettings(program string) []string {
+	for line := range strings.Lines(settingsText) {
+		if name, rest, ok := strings.Cut(line, ":"); ok && name == program {
+			return strings.Fields(rest)
+		}
+	}
+	return nil
+}
+
+// Settings are the names of the program's settings, sorted.
+func (p *Program) Settings() ([]string, error) {
+	k, err := p.kong(&collector{given: map[*kong.Value]string{}})
+	if err != nil {
+		return nil, err
+	}
+	return settingsOf(k.Model), nil
+}
+
+// allVariables are the variables of all programs, sorted.
+var allVariables = sync.OnceValue(func() (names []string) {
+	for line := range strings.Lines(settingsText) {
+		_, rest, _ := strings.Cut(line, ":")
+		for _, name := range strings.Fields(rest) {
+			names = append(names, variable(name))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+})

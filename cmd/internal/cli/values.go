@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// Lines are texts that may hold anything but line breaks: the flag may be given more than once, in the environment
+// there is a line for each, and in the file an item of a list. Other lists of texts are separated by commas.
+type Lines []string
+
+// collector keeps the text of each flag; what the text means is looked at later, together with the other sources.
+type collector struct{ given map[*kong.Value]string }
+
+// Decode takes a flag's text, or an argument as it is.
+func (c *collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	if ctx.Value.Flag == nil {
+		return argument(ctx, target)
+	}
+	token, err := ctx.Scan.PopValue("value")
+	if err != nil {
+		return err
+	}
+	text := token.String()
+	if before, ok := c.given[ctx.Value]; ok && target.Type() == reflect.TypeFor[Lines]() {
+		text = before + "\n" + text
+	}
+	c.given[ctx.Value] = text
+	return nil
+}
+
+// argument takes one argument, or all of them into a list.
+func argument(ctx *kong.DecodeContext, target reflect.Value) error {
+	if target.Kind() == reflect.Slice {
+		for _, token := range ctx.Scan.PopWhile(func(t kong.Token) bool { return t.IsValue() }) {
+			target.Set(reflect.Append(target, reflect.ValueOf(token.String())))
+		}
+		return nil
+	}
+	token, err := ctx.Scan.PopValue("argument")
+	if err == nil {
+		target.SetString(token.String())
+	}
+	return err
+}
+
+// boolCollector is for switches, which may stand without a value.
+type boolCollector struct{ *collector }
+
+// IsBool says so to kong.
+func (boolCollector) IsBool() bool { return true }
+
+// Decode takes the value behind "=", or true.
+func (c boolCollector) Decode(ctx *kong.DecodeContext, _ reflect.Value) error {
+	c.given[ctx.Value] = "true"
+	if ctx.Scan.Peek().Type == kong.FlagValueToken {
+		c.given[ctx.Value] = ctx.Scan.Pop().String()
+	}
+	return nil
+}
+
+// set gives a setting the value that a text means. A text that means none leaves the setting as it is.
+func set(target reflect.Value, text string) error {
+	switch v := target.Addr().Interface().(type) {
+	case *string:
+		*v = text
+	case *bool:
+		return parse(v, text, "true or false", strconv.ParseBool)
+	case *int:
+		return notNegative(v, text, "a whole number", strconv.Atoi)
+	case *float64:
+		return notNegative(v, text, "a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	case *time.Duration:
+		return notNegative(v, text, "a duration such as 90s or 48h", time.ParseDuration)
+	case *[]string:
+		*v = nil
+		for _, item := range strings.Split(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*v = append(*v, item)
+			}
+		}
+	case *Lines:
+		*v = nil
+		for item := range strings.Lines(text) {
+			if item = strings.TrimSpace(item); item != "" {
+				*v = append(*v, item)
+			}
+		}
+	default:
+		return fmt.Errorf("settings of type %s are not known", target.Type())
+	}
+	return nil
+}
+
+func parse[T any](to *T, text, want string, f func(string) (T, error)) error {
+	v, err := f(text)
+	if err != nil {
+		return fmt.Errorf("%q is not %s", text, want)
+	}
+	*to = v
+	return nil
+}
+
+func notNegative[T int | float64 | time.Duration](to *T, text, want string, f func(string) (T, error)) error {
+	var v T
+	if err := parse(&v, text, want, f); err != nil {
+		return err
+	}
+	if !(v >= 0) { // also what is not a number
+		return fmt.Errorf("%q must not be negative", text)
+	}
+	*to = v
+	return nil
+}

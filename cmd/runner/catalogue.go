@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/providers"
+)
+
+// listed is a model as `runner models --json` shows it.
+type listed struct {
+	*providers.Model
+	Key bool `json:"key"` // there is one, or none is needed
+}
+
+// modelsCommand is `runner models`.
+type modelsCommand struct {
+	Config cli.Config    `embed:""`
+	Models modelSettings `embed:"" group:"models"`
+	JSON   bool          `name:"json" help:"Print a JSON object a line."`
+}
+
+// Run prints the catalogue: a table, or a JSON object a line. Whether a key is right is not tried.
+func (c *modelsCommand) Run(_ context.Context, io *cli.IO) error {
+	return c.Models.list(c.JSON, io.Stdout)
+}
+
+func (m *modelSettings) list(asJSON bool, out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	lines := json.NewEncoder(out)
+	if !asJSON {
+		fmt.Fprintf(table, "MODEL\tAPI\tCONTEXT\tOUTPUT\tIN $/M\tOUT $/M\tTHINKS\tSEES\tKEY\n")
+	}
+	for _, model := range m.catalogue.Models() {
+		l := listed{Model: model, Key: m.hasKey(model.Provider)}
+		if asJSON {
+			if err := lines.Encode(l); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%g\t%g\t%s\t%s\t%s\n", model.Ref(), model.API, model.ContextWindow,
+			model.MaxTokens,
+			model.Cost.Input, model.Cost.Output, levels(model), mark(model.SeesImages()), mark(l.Key))
+	}
+	if asJSON {
+		return nil
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nPrices and limits as of %s; 0 is unknown. Any model of these servers, by its name "+
+		"there: %s.\n",
+		m.catalogue.AsOf(), join(m.catalogue.Open()))
+	return err
+}
+
+// hasKey looks where keys can be looked for without running a program.
+func (m *modelSettings) hasKey(provider string) bool {
+	if m.catalogue.Keyless(provider) || m.fixed[provider] != "" || providers.KeyFromEnv(provider, m.getenv) != "" {
+		return true
+	}
+	return m.Keys != "" && m.keysOfFile != nil && m.keysOfFile.Has(provider)
+}
+
+// levels are the thinking levels that the model has, where it has more than one.
+func levels(m *providers.Model) string {
+	var list []string
+	for _, level := range m.SupportedLevels() {
+		list = append(list, string(level))
+	}
+	if len(list) < 2 {
+		return "-"
+	}
+	return strings.Join(list, ",")
+}
+
+func mark(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "-"
+}
+
+func join(list []string) string {
+	text := ""
+	for i, s := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += s + "/…"
+	}
+	return text
+}

@@ -1,0 +1,145 @@
+package chat
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+)
+
+// console is where a person types lines while output comes.
+type console interface {
+	io.Writer
+	// ReadLine returns the next line. Its error is io.EOF when there are no more.
+	ReadLine() (string, error)
+	// Close gives the terminal back.
+	Close()
+}
+
+// openConsole takes a terminal over, for editing and history, or reads lines where there is none. interrupt is called
+// when ctrl-c is typed; without a terminal, that is a signal of the process.
+func openConsole(io_ *cli.IO, interrupt func()) (console, error) {
+	in, ok := io_.Stdin.(*os.File)
+	if !ok || !cli.IsTerminal(in) || !cli.IsTerminal(io_.Stdout) {
+		return &lines{in: bufio.NewReaderSize(io_.Stdin, 64<<10), out: io_.Stdout}, nil
+	}
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	keys := &keyboard{in: in, interrupt: interrupt}
+	t := &screen{in: in, before: before, Terminal: term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{keys, io_.Stdout}, "> ")}
+	t.fit()
+	return t, nil
+}
+
+// keyboard takes ctrl-c out of what is typed: the line editor would take it for the end of the input.
+type keyboard struct {
+	in        io.Reader
+	interrupt func()
+}
+
+const ctrlC = 3
+
+func (k *keyboard) Read(p []byte) (int, error) {
+	for {
+		n, err := k.in.Read(p)
+		kept := p[:0]
+		for _, b := range p[:n] {
+			if b == ctrlC {
+				k.interrupt()
+			} else {
+				kept = append(kept, b)
+			}
+		}
+		if len(kept) > 0 || err != nil {
+			return len(kept), err
+		}
+	}
+}
+
+// screen is a terminal with a line editor at its bottom. The editor owns the last line, so output comes in whole lines:
+// what is streamed is wrapped.
+type screen struct {
+	*term.Terminal
+	in     *os.File
+	before *term.State
+
+	mu      sync.Mutex
+	width   int
+	pending string
+}
+
+const defaultWidth = 80
+
+func (s *screen) fit() {
+	s.width = defaultWidth
+	if width, height, err := term.GetSize(int(s.in.Fd())); err == nil && width > 20 {
+		s.width = width
+		_ = s.SetSize(width, height)
+	}
+}
+
+// Write shows whole lines, and of a longer one what does not fit, broken at a space where there is one.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending += string(p)
+	for {
+		line, rest, ok := strings.Cut(s.pending, "\n")
+		if !ok {
+			runes := []rune(s.pending)
+			if len(runes) < s.width {
+				return len(p), nil
+			}
+			at := s.width - 1
+			if i := strings.LastIndexByte(string(runes[:at]), ' '); i > 0 {
+				at = len([]rune(string(runes[:at])[:i])) + 1
+			}
+			line, rest = string(runes[:at]), string(runes[at:])
+		}
+		if _, err := s.Terminal.Write([]byte(line + "\n")); err != nil {
+			return 0, err
+		}
+		s.pending = rest
+	}
+}
+
+// Close gives the terminal back as it was.
+func (s *screen) Close() { _ = term.Restore(int(s.in.Fd()), s.before) }
+
+// lines are input and output without a terminal.
+type lines struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) { return l.out.Write(p) }
+func (l *lines) Close()                      {}
+
+// maxLine bounds a line that is typed; a command takes no more.
+const maxLine = 512 << 10
+
+func (l *lines) ReadLine() (string, error) {
+	var b strings.Builder
+	for {
+		part, more, err := l.in.ReadLine()
+		if err != nil {
+			return b.String(), err
+		}
+		if b.Len() < maxLine {
+			b.Write(part)
+		}
+		if !more {
+			return b.String(), nil
+		}
+	}
+}

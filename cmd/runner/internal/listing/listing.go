@@ -1,0 +1,44 @@
+// Package listing has the commands of the runner that only look at a bus: tools, profiles, runners, sessions.
+package listing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+)
+
+// lookTimeout bounds how long a listing takes, connecting included.
+const lookTimeout = 10 * time.Second
+
+// Looking has the settings of what only looks at a bus.
+type Looking struct {
+	Config     cli.Config     `embed:""`
+	Connection cli.Connection `embed:"" group:"server"`
+	JSON       bool           `name:"json" brief:"" help:"Print a JSON object a line."`
+}
+
+// look connects under a name and has use look at the bus.
+func (l *Looking) look(ctx context.Context, name string, use func(context.Context, *bus.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	conn, err := l.Connection.Bus(ctx, "loopbus runner "+name, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return use(ctx, conn)
+}
+
+// printLines prints a JSON object a line.
+func printLines[T any](list []T, out io.Writer) (err error) {
+	lines := json.NewEncoder(out)
+	for _, v := range list {
+		err = errors.Join(err, lines.Encode(v))
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package listing
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// SessionTools are the tools of a session's latest run, as `runner tools --session --json` shows them.
+type SessionTools struct {
+	Session string                   `json:"session"`
+	RunID   string                   `json:"runId"`
+	Profile string                   `json:"profile,omitempty"`
+	Layers  []schemas.ToolLayer      `json:"layers"`
+	Tools   []schemas.ToolDefinition `json:"tools"`
+}
+
+// showSessionTools prints the tools of a session's latest run and what each layer of the pipeline did, from its log.
+func showSessionTools(ctx context.Context, conn *bus.Conn, session string, asJSON bool, out io.Writer) error {
+	shown, err := toolsOfSession(ctx, conn, session)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(out).Encode(shown)
+	}
+	return shown.print(out)
+}
+
+// toolsOfSession reads the log for the newest configuration; a run that says none has that of the run before.
+func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*SessionTools, error) {
+	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects()})
+	if err != nil {
+		return nil, err
+	}
+	var shown *SessionTools
+	for e, err := range store.Read(ctx, session, 1) {
+		if err != nil {
+			return nil, fmt.Errorf("read session %s: %w", session, err)
+		}
+		start, ok := e.Data.(*schemas.AgentStart)
+		switch {
+		case ok && start.Config != nil:
+			shown = &SessionTools{session, e.RunID, start.Config.Profile, start.Config.Layers, start.Config.Tools}
+		case ok && shown != nil:
+			shown.RunID = e.RunID
+		}
+	}
+	if shown == nil {
+		return nil, fmt.Errorf("session %s has had no run: its tools are put together when one begins", session)
+	}
+	return shown, nil
+}
+
+func (s *SessionTools) print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "session %s, run %s, profile %s\n\n", s.Session, s.RunID, cmp.Or(s.Profile, "none"))
+	for i, layer := range s.Layers {
+		_, e := fmt.Fprintf(out, "%d %s\n%s", i+1, layer.Name, describe(layer))
+		err = errors.Join(err, e)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "\nTOOL\tVERSION\tWORKSPACE\tEFFECT\tTIME LIMIT\n")
+	for _, t := range s.Tools {
+		limit := "-"
+		if t.TimeoutMs > 0 {
+			limit = fmt.Sprintf("%gs", float64(t.TimeoutMs)/1000)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Name, cmp.Or(t.Version, "-"), cmp.Or(t.Workspace, "-"),
+			cmp.Or(t.EffectClass(), schemas.EffectUnsafe), limit)
+	}
+	return errors.Join(err, table.Flush())
+}
+
+// describe tells of a layer what it did, a line for each.
+func describe(l schemas.ToolLayer) string {
+	var b strings.Builder
+	for _, did := range []struct {
+		what  string
+		names []string
+	}{{"added", l.Added}, {"changed", l.Changed}} {
+		if len(did.names) > 0 {
+			fmt.Fprintf(&b, "    %s %s\n", did.what, strings.Join(did.names, ", "))
+		}
+	}
+	for _, gone := range l.Removed {
+		fmt.Fprintf(&b, "    removed %s: %s\n", gone.Name, gone.Reason)
+	}
+	return b.String()
+}

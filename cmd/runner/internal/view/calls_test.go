@@ -1,0 +1,51 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Two calls stream by turns. What replaces a partial result is shown anew, what only grows is not repeated, and whose
+// output comes is said whenever that changes; the final result of a call that streamed is shown as far as it is new.
+func TestCallsThatStream(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	show := NewTerminal(&out, false)
+	event := func(seq uint64, data schemas.EventData) {
+		if err := show.Event(schemas.Event{Session: "s1", Seq: seq, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	partial := func(call schemas.CallKey, name, text string) {
+		u := &schemas.ToolExecutionUpdate{ToolName: name, Call: call, PartialResult: schemas.TextResult(text)}
+		if err := show.Update(schemas.Update{Session: "s1", Data: u}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event(9, &schemas.ToolExecutionStart{ToolName: "build", Args: []byte(`{}`)})
+	event(10, &schemas.ToolExecutionStart{ToolName: "test", Args: []byte(`{}`)})
+	partial("c9", "build", "10 %")
+	partial("c9", "build", "50 %")
+	partial("c10", "test", "one")
+	partial("c10", "test", "one\ntwo")
+	event(11, &schemas.ToolExecutionEnd{ToolName: "build", Call: "c9", Result: schemas.TextResult("built")})
+	event(12, &schemas.ToolExecutionEnd{ToolName: "test", Call: "c10", Result: schemas.TextResult("one\ntwo\nthree")})
+	var words []string
+	for line := range strings.Lines(out.String()) {
+		words = append(words, strings.TrimSpace(line))
+	}
+	want := []string{
+		"> build {}", "> test {}",
+		"build c9:", "| 10 %", "(in place of the above)", "| 50 %",
+		"test c10:", "| one", "| two",
+		"build c9:", "(in place of the above)", "| built", "ok in 0s",
+		"test c10:", "| three", "ok in 0s",
+	}
+	if d := cmp.Diff(want, words); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,206 @@
+// Package view shows what happens in a session: to a person, or as CloudEvents.
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Shower shows what happens, in the order in which it comes. It is of one goroutine.
+type Shower interface {
+	Event(e schemas.Event) error
+	Update(u schemas.Update) error
+}
+
+// Terminal shows a run to a person: streamed text, tool calls with arguments, progress and results, totals at the end.
+// What models and tools say is shown so that it cannot drive the terminal.
+type Terminal struct {
+	out   io.Writer
+	color bool
+	fold  bool // calls are shown without their output
+
+	message  string      // id of the reply being streamed
+	streamed map[int]int // characters of each block already shown
+	block    int         // being shown
+	line     bool        // whether the cursor is inside a line
+	calls    map[schemas.CallKey]*call
+	speaking schemas.CallKey // the call that was shown last
+}
+
+// NewTerminal shows on out, in colours or without.
+func NewTerminal(out io.Writer, color bool) *Terminal {
+	return &Terminal{out: out, color: color, streamed: map[int]int{}, calls: map[schemas.CallKey]*call{}}
+}
+
+const (
+	dim   = "2"
+	bold  = "1"
+	red   = "31"
+	green = "32"
+	cyan  = "36"
+)
+
+// Update shows a piece of a reply, or what a tool has put out so far.
+func (t *Terminal) Update(u schemas.Update) error {
+	switch d := u.Data.(type) {
+	case *schemas.MessageUpdate:
+		for _, e := range d.AssistantMessageEvents {
+			t.delta(d.MessageID, e)
+		}
+	case *schemas.ToolExecutionUpdate:
+		t.progress(d)
+	}
+	return nil
+}
+
+func (t *Terminal) delta(message string, e schemas.StreamEvent) {
+	if message != t.message {
+		return // of a reply that is complete
+	}
+	switch e.Type {
+	case schemas.StreamTextDelta:
+		t.stream(e.ContentIndex, e.Delta, "")
+	case schemas.StreamThinkingDelta:
+		t.stream(e.ContentIndex, e.Delta, dim)
+	}
+}
+
+func (t *Terminal) stream(block int, text, style string) {
+	if block != t.block {
+		t.newline()
+		t.block = block
+	}
+	t.streamed[block] += len(text)
+	t.print(style, text)
+}
+
+// Event shows what is new by an event.
+func (t *Terminal) Event(e schemas.Event) error {
+	switch d := e.Data.(type) {
+	case *schemas.MessageStart:
+		if d.Role == schemas.RoleAssistant {
+			t.message, t.streamed, t.block = d.MessageID, make(map[int]int), 0
+		}
+	case *schemas.MessageEnd:
+		t.messageEnd(d)
+	case *schemas.ToolExecutionStart:
+		t.begin(schemas.NewCallKey(e.Seq), d)
+	case *schemas.ToolExecutionEnd:
+		t.end(d)
+	case *schemas.RunResumed:
+		t.say(dim, "(resumed "+d.Reason+")")
+	case *schemas.AutoRetryStart:
+		t.say(dim, fmt.Sprintf("(attempt %d of %d in %s)", d.Attempt, d.MaxAttempts,
+			time.Duration(d.DelayMs)*time.Millisecond))
+	case *schemas.ModelFallback:
+		t.say(dim, fmt.Sprintf("(going on with %s)", d.To))
+	case *schemas.BudgetWarning:
+		t.say(dim, fmt.Sprintf("(the budget of this %s is nearly used up)", d.Scope))
+	case *schemas.CommandRejected:
+		t.say(red, fmt.Sprintf("rejected: %s (%s)", d.Reason, d.Code))
+	case *schemas.ErrorEvent:
+		t.say(red, "error: "+d.Message+keyHint(d.Message))
+	case *schemas.AgentEnd:
+		t.totals(e, d)
+	}
+	return nil
+}
+
+// messageEnd shows what of a message has not been streamed: all of it for those that are not replies.
+func (t *Terminal) messageEnd(d *schemas.MessageEnd) {
+	switch m := d.Message.Message.(type) {
+	case *schemas.UserMessage:
+		t.say(bold, "you: "+m.Content.JoinText())
+	case *schemas.AssistantMessage:
+		if d.MessageID != t.message {
+			return
+		}
+		for i, c := range m.Content {
+			t.rest(i, c)
+		}
+		t.newline()
+		if m.ErrorMessage != "" {
+			t.say(red, string(m.StopReason)+": "+m.ErrorMessage)
+		}
+		t.message = ""
+	}
+}
+
+func (t *Terminal) rest(block int, c schemas.Content) {
+	switch c := c.(type) {
+	case schemas.Text:
+		t.stream(block, c.Text[min(t.streamed[block], len(c.Text)):], "")
+	case schemas.Thinking:
+		t.stream(block, c.Thinking[min(t.streamed[block], len(c.Thinking)):], dim)
+	}
+}
+
+func (t *Terminal) totals(e schemas.Event, d *schemas.AgentEnd) {
+	style := green
+	if !d.TerminationReason.Normal() {
+		style = red
+	}
+	t.say(style, fmt.Sprintf("session %s: %s after %s, %d tokens, $%.4f, %s", e.Session, d.TerminationReason,
+		turns(d.Turns), d.Usage.TotalTokens, d.Usage.Cost.Total, time.Duration(d.DurationMs)*time.Millisecond))
+}
+
+func turns(n int) string {
+	if n == 1 {
+		return "1 turn"
+	}
+	return fmt.Sprintf("%d turns", n)
+}
+
+// Say shows a line of the program's own.
+func (t *Terminal) Say(text string) { t.say(dim, text) }
+
+func (t *Terminal) say(style, text string) {
+	t.newline()
+	t.print(style, text)
+	t.newline()
+}
+
+func (t *Terminal) newline() {
+	if t.line {
+		fmt.Fprintln(t.out)
+		t.line = false
+	}
+}
+
+func (t *Terminal) print(style, text string) {
+	text = cli.Visible(text)
+	if text == "" {
+		return
+	}
+	t.line = !strings.HasSuffix(text, "\n")
+	if t.color && style != "" {
+		text = "\x1b[" + style + "m" + text + "\x1b[0m"
+	}
+	fmt.Fprint(t.out, text)
+}
+
+// keyHint names the variable of a key that is missing. The event's text is the reference implementation's.
+func keyHint(message string) string {
+	_, provider, ok := strings.Cut(message, "No API key for provider: ")
+	if variables := providers.KeyVariables(provider); ok && len(variables) > 0 {
+		return " (set " + variables[0] + " where the runner is started)"
+	}
+	return ""
+}
+
+// Compact shortens arguments to a line.
+func Compact(args []byte) string {
+	const limit = 200
+	args = bytes.TrimSpace(args)
+	if len(args) <= limit {
+		return string(args)
+	}
+	return strings.ToValidUTF8(string(args[:limit]), "") + "..."
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/signals"
+	"github.com/loopbus/loopbus/cmd/runner/internal/view"
+	"github.com/loopbus/loopbus/cmd/wiring"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// errUnusual ends the program after a run that ended, but not of its own accord; it has been shown.
+var errUnusual = cli.StatusError{Status: cli.StatusBad}
+
+// runPrompt is the one-shot form: everything embedded, or, with --nats, a client of the runners there.
+func runPrompt(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
+	if err := once.read(call.IO.Stdin); err != nil {
+		return err
+	}
+	if once.Session == "" {
+		once.Session = randomID("s-")
+	}
+	if !o.Server.embedded() {
+		return runRemote(ctx, call, o, once)
+	}
+	return runEmbedded(ctx, call, o, once)
+}
+
+// runEmbedded starts a runner with a server of its own and sends it the prompt as any client would.
+func runEmbedded(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
+	return withRunner(ctx, call, o, once.Session, func(ended context.Context, c *client.Client) error {
+		shot := newOneShot(c, call.IO, once)
+		shot.approver.alone = !call.Given("listen")
+		return shot.run(ended)
+	})
+}
+
+// withRunner starts a runner with a server of its own, has use be a client of it for a session, and stops it.
+func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
+	use func(context.Context, *client.Client) error,
+) error {
+	if notice := o.Models.chosenBecause; notice != "" {
+		fmt.Fprintln(call.IO.Stderr, notice)
+	}
+	s, err := open(ctx, o, o.Observe.logger(call.IO))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ended, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	outcome := errors.New("the runner stopped before the run ended")
+	err = s.run(ended, func(ended context.Context) error {
+		select {
+		case <-s.Ready():
+		case <-ended.Done():
+			outcome = s.interrupted(ctx, session)
+			return nil
+		}
+		defer stop(wiring.ErrOver)
+		c, err := client.New(s.Conn.NATS(), client.Options{Prefix: o.Server.Prefix, Name: o.Server.ID})
+		if err != nil {
+			outcome = err
+		} else if outcome = use(ended, c); ctx.Err() != nil {
+			outcome = s.interrupted(ctx, session)
+		}
+		return nil
+	})
+	return errors.Join(outcome, err)
+}
+
+// interrupted says what becomes of a run whose runner was told to stop.
+func (s *service) interrupted(ctx context.Context, session string) error {
+	text := fmt.Sprintf("%s; the run of session %s stops here and is gone", context.Cause(ctx), session)
+	if s.o.Server.Store != "" {
+		text = fmt.Sprintf("%s; the run of session %s goes on when a runner with --store %s is started",
+			context.Cause(ctx), session, s.o.Server.Store)
+	}
+	return withStatus(ctx, errors.New(text))
+}
+
+// withStatus gives an error the exit status of the signal that ended ctx.
+func withStatus(ctx context.Context, err error) error {
+	var signal signals.Received
+	if errors.As(context.Cause(ctx), &signal) {
+		return cli.StatusError{Status: signal.Status(), Err: err}
+	}
+	return err
+}
+
+// oneShot sends a prompt and shows its run.
+type oneShot struct {
+	session  *client.Session
+	prompt   string
+	show     view.Shower
+	terminal *view.Terminal // nil with --json
+	approver *approver
+
+	mu sync.Mutex // for what is shown: who answers an approval is told something, too
+}
+
+func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) *oneShot {
+	s := &oneShot{session: c.Session(once.Session), prompt: once.Prompt}
+	if once.JSON {
+		s.show = view.JSON{Out: io.Stdout}
+	} else {
+		s.terminal = view.NewTerminal(io.Stdout, cli.WantsColour(io.Stdout, io.Getenv))
+		s.show = s.terminal
+	}
+	s.approver = newApprover(s.session, c.Subjects(), io, s.say(io.Stderr))
+	return s
+}
+
+// say is how lines of the program's own are shown: among the output for a person, else on stderr.
+func (s *oneShot) say(stderr io.Writer) func(string) {
+	return func(text string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.terminal != nil {
+			s.terminal.Say(text)
+			return
+		}
+		fmt.Fprintln(stderr, cli.Visible(text))
+	}
+}
+
+// run sends the prompt and shows the run to its end.
+func (s *oneShot) run(ctx context.Context) error {
+	run, err := s.session.Prompt(ctx, client.Text(s.prompt))
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx, run)
+}
+
+func (s *oneShot) follow(ctx context.Context, run *client.Run) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.approver.stop = stop
+	normal := true
+	for item, err := range run.Items(ctx) {
+		var rejected *client.RejectedError
+		switch {
+		case errors.As(err, &rejected):
+			return errUnusual // its event has been shown
+		case err != nil && context.Cause(ctx) != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case item.Update != nil:
+			err = s.shows(item)
+		default:
+			if err = s.shows(item); err == nil {
+				s.approver.event(ctx, *item.Event)
+			}
+			if end, ok := item.Event.Data.(*schemas.AgentEnd); ok {
+				normal = end.TerminationReason.Normal()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !normal {
+		return errUnusual
+	}
+	return nil
+}
+
+func (s *oneShot) shows(i client.Item) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i.Update != nil {
+		return s.show.Update(*i.Update)
+	}
+	return s.show.Event(*i.Event)
+}

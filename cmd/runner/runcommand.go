@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// onceSettings are those of the one-shot form.
+type onceSettings struct {
+	Prompt  string `brief:"" help:"Send this prompt and show its run; - reads it from standard input."`
+	Session string `brief:"" help:"Send the prompt to this session (default a new one)."`
+	JSON    bool   `name:"json" brief:"" help:"Print the run as CloudEvents, one JSON a line."`
+
+	AbortOnExit bool `brief:"" help:"Abort the run when interrupted; with --nats it goes on otherwise."`
+}
+
+// Check looks at the session.
+func (o *onceSettings) Check(c *cli.Call) (errs []error) {
+	if o.Session != "" {
+		if err := schemas.CheckSession(o.Session); err != nil {
+			errs = append(errs, fmt.Errorf("--session: %w", err))
+		}
+	}
+	switch given := c.Given("prompt"); {
+	case given && strings.TrimSpace(o.Prompt) == "":
+		errs = append(errs, errors.New("--prompt: is empty"))
+	case c.Command == commandDefault && !given && (c.Given("session") || o.JSON):
+		errs = append(errs, errors.New("--session and --json go with --prompt"))
+	}
+	return errs
+}
+
+// maxPrompt is more than a command may have; the rest of standard input is not read.
+const maxPrompt = 4 << 20
+
+// read reads the prompt from standard input where it is to come from there.
+func (o *onceSettings) read(stdin io.Reader) error {
+	if o.Prompt != "-" {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, maxPrompt))
+	if err != nil {
+		return fmt.Errorf("read the prompt from standard input: %w", err)
+	}
+	if o.Prompt = string(text); strings.TrimSpace(o.Prompt) == "" {
+		return cli.UsageError{Err: errors.New("--prompt: standard input is empty")}
+	}
+	return nil
+}
+
+// defaultCommand is what the runner does without a command: it serves, or runs a prompt.
+type defaultCommand struct {
+	Once    onceSettings `embed:"" group:"sessions"`
+	Options options      `embed:""`
+
+	call *cli.Call
+}
+
+// Check keeps what was read, for a prompt.
+func (c *defaultCommand) Check(call *cli.Call) []error {
+	c.call = call
+	if c.Options.once {
+		return checkOnce(call, &c.Options)
+	}
+	return nil
+}
+
+// Run serves or runs a prompt.
+func (c *defaultCommand) Run(ctx context.Context, io *cli.IO) error {
+	if c.Options.once {
+		return runPrompt(ctx, c.call, &c.Options, &c.Once)
+	}
+	return serve(ctx, &c.Options, c.Options.Observe.logger(io))
+}
+
+// runCommand is `runner run`.
+type runCommand struct {
+	Text    string       `arg:"" optional:"" name:"prompt-text" placeholder:"PROMPT" help:"The prompt."`
+	Once    onceSettings `embed:"" group:"sessions"`
+	Options options      `embed:""`
+
+	call *cli.Call
+}
+
+// Check wants one prompt.
+func (c *runCommand) Check(call *cli.Call) []error {
+	c.call = call
+	errs := checkOnce(call, &c.Options)
+	switch given := call.Given("prompt"); {
+	case given && c.Text != "" && call.ByFlag("prompt"):
+		errs = append(errs, errors.New("--prompt: there is a prompt behind the command already"))
+	case c.Text != "":
+		c.Once.Prompt = c.Text
+	case !given:
+		errs = append(errs, errors.New("no prompt: runner run 'PROMPT', or - to read it from standard input"))
+	}
+	return errs
+}
+
+// Run runs the prompt.
+func (c *runCommand) Run(ctx context.Context, _ *cli.IO) error {
+	return runPrompt(ctx, c.call, &c.Options, &c.Once)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,79 @@
+package wiring
+
+import (
+	"context"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/queries"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/view"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// openIndex returns the index of the sessions, which is closed after the host, so that it has what the host did last.
+func openIndex(conn *bus.Conn, store *eventstore.Store, o Options) *index.Index {
+	x := o.Index
+	x.Logs, x.Damaged, x.Logger = store, eventstore.ErrDamaged, o.Logger
+	x.Setup = func(ctx context.Context) error { return streams.Setup(ctx, conn, o.Streams) }
+	return index.Open(conn, x)
+}
+
+// tracked is a session's log that the index follows.
+type tracked struct {
+	*eventstore.Log
+	track *index.Track
+}
+
+// open opens the log of a session that this runner is about to drive.
+func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
+	log, err := r.Store.Open(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	seq, _ := log.Stored()
+	return &tracked{log, r.Index.Track(session, seq, log.Stored)}, nil
+}
+
+func (l *tracked) Append(ctx context.Context, e schemas.Event) error {
+	err := l.Log.Append(ctx, e)
+	if err == nil {
+		l.track.Appended(e)
+	}
+	return err
+}
+
+func (l *tracked) Close() {
+	l.track.Close()
+	l.Log.Close()
+}
+
+// outcome says what has become of a command.
+func (r *Runner) outcome(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
+	e, _, found, err = r.Index.Outcome(ctx, session, command)
+	return e, found, err
+}
+
+// Queries are the endpoints of the runner's service where clients ask about sessions. window says how many tokens a
+// model takes; nil knows of none.
+func (r *Runner) Queries(window func(m schemas.ModelRef) int64) []service.Endpoint {
+	return queries.Endpoints(r.Conn, queries.Options{
+		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: window, Damaged: eventstore.ErrDamaged,
+		Logger: r.o.Logger,
+	})
+}
+
+// viewOf folds logs for queries.
+func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (queries.View, error) {
+	return func(ctx context.Context, session string) (queries.View, error) {
+		log, err := store.Open(ctx, session)
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close()
+		return view.Load(ctx, session, log)
+	}
+}

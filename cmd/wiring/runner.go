@@ -1,0 +1,201 @@
+package wiring
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/live"
+	"github.com/loopbus/loopbus/bus/models"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/tools/pipeline"
+)
+
+const (
+	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
+	// so it is far more than a command that kills its runner should get, and far less than for ever.
+	maxDeliver = 50
+	// rejectTimeout is what it takes to give a command up, beside the time that tools get when its run is aborted.
+	rejectTimeout = 20 * time.Second
+	// defaultStopTimeout is how long sessions get to close when the runner stops, unless the inbox's option says.
+	defaultStopTimeout = 10 * time.Second
+)
+
+// Options say what a runner is made of. ID and Host.Model are required.
+type Options struct {
+	ID      string // of the runner, used by no other
+	Streams streams.Options
+	Store   eventstore.Options // Subjects and Logger are filled in
+	Inbox   inbox.Options      // RunnerID, Logger and Registerer are filled in, and limits that are zero
+	Updates live.Options
+	Index   index.Options // how often it is written and compared with the log; what it works with is filled in
+	// Host is what sessions are driven with. What has to do with the bus is filled in: log, toolbox, profiles, dispatcher,
+	// updates, timers, hooks and budgets, and the pipeline of tools.
+	Host host.Options
+	// Change, if not nil, has the last word about Host, for tests.
+	Change func(*host.Options)
+	// Handler, if not nil, stands between the inbox and the host, for tests.
+	Handler func(inbox.Handler) inbox.Handler
+	// Serve answers the model calls of other runners with this model; nil answers none.
+	Serve models.Model
+	// Tools are the names of those that have to be announced before the runner is ready.
+	Tools []string
+	// Unserved is how long a tool call waits while nobody announces its tool; 0 is for ever.
+	Unserved time.Duration
+
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // of metrics; nil counts none
+}
+
+// Runner is a runner on a connection. Its fields may be used, not changed. All methods may be called concurrently.
+type Runner struct {
+	Conn     *bus.Conn
+	Store    *eventstore.Store
+	Toolbox  *registry.Toolbox
+	Profiles *registry.Profiles
+	Index    *index.Index
+	Host     *host.Host
+	Inbox    *inbox.Inbox
+
+	o       Options
+	metrics *metrics       // nil: none
+	models  *models.Server // nil: none
+	ready   chan struct{}
+}
+
+// New makes the streams, or brings them up to date, and puts a runner together; it does nothing yet. conn stays the
+// caller's and has to outlive the runner, which has to be closed.
+func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Store.Subjects, o.Store.Logger, o.Updates.Logger = conn.Subjects(), o.Logger, o.Logger
+	o.Inbox.RunnerID, o.Inbox.Logger = o.ID, o.Logger
+	o.Inbox.Registerer = cmp.Or(o.Registerer, o.Inbox.Registerer)
+	o.Inbox.MaxDeliver = cmp.Or(o.Inbox.MaxDeliver, maxDeliver)
+	o.Inbox.RejectTimeout = cmp.Or(o.Inbox.RejectTimeout, o.Host.AbortGrace+rejectTimeout)
+	if err := streams.Setup(ctx, conn, o.Streams); err != nil {
+		return nil, err
+	}
+	r := &Runner{Conn: conn, o: o, ready: make(chan struct{})}
+	o.Inbox.Outcome = r.outcome
+	if o.Registerer != nil {
+		r.metrics = newMetrics(o.Registerer, func() int { return r.Host.Loaded() })
+		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
+	}
+	var err error
+	if r.Store, err = eventstore.New(conn.Events(), o.Store); err != nil {
+		return nil, err
+	}
+	if r.Inbox, err = inbox.New(conn, o.Inbox); err != nil {
+		return nil, err
+	}
+	r.Index = openIndex(conn, r.Store, o)
+	r.Toolbox = registry.NewToolbox(conn, o.Logger)
+	r.Profiles = registry.NewProfiles(conn, host.ErrNoProfile, o.Logger)
+	r.Host = host.New(r.hostOptions())
+	if o.Serve != nil {
+		r.models = models.NewServer(conn, models.ServerOptions{
+			Model: o.Serve, StopTimeout: o.Inbox.StopTimeout, Logger: o.Logger,
+		})
+	}
+	return r, nil
+}
+
+func (r *Runner) hostOptions() host.Options {
+	h := r.o.Host
+	if r.metrics != nil {
+		h.OnEvent = r.metrics.then(h.OnEvent)
+	}
+	h.Open = r.open
+	h.Toolbox, h.Profiles, h.Pipeline = r.Toolbox, r.Profiles, pipeline.Build
+	h.Tools, h.Live = dispatch.New(r.Conn), live.New(r.Conn, r.o.Updates)
+	h.Timers, h.Services, h.Budgets = bus.NewTimers(r.Conn), bus.NewHooks(r.Conn), bus.NewBudgets(r.Conn)
+	h.Source, h.Logger = "/loopbus/runner/"+r.o.ID, r.o.Logger
+	if r.o.Change != nil {
+		r.o.Change(&h)
+	}
+	return h
+}
+
+// Run drives the runner's share of the sessions until ctx ends, and then hands them over (graceful shutdown). What is
+// given beside it runs for as long; an error of one of them ends the others and is returned. It may be called once.
+func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) error) error {
+	g, serving := errgroup.WithContext(ctx)
+	var h inbox.Handler = &stopping{host: r.Host, stop: serving}
+	if r.o.Handler != nil {
+		h = r.o.Handler(h)
+	}
+	g.Go(func() error { return r.Inbox.Run(serving, h) })
+	if r.models != nil {
+		g.Go(func() error { return r.models.Run(serving) })
+	}
+	if r.o.Unserved > 0 {
+		unserved := dispatch.NewUnserved(r.Conn, dispatch.UnservedOptions{
+			ID: r.o.ID, After: r.o.Unserved, Toolbox: r.Toolbox, Logger: r.o.Logger,
+		})
+		g.Go(func() error { unserved.Run(serving); return nil })
+	}
+	for _, f := range beside {
+		g.Go(func() error { return f(serving) })
+	}
+	g.Go(func() error {
+		if r.awaitReady(serving) == nil { // or it is stopped before
+			close(r.ready)
+		}
+		return nil
+	})
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = nil
+	}
+	return err
+}
+
+// Ready is closed once the runner reads its share of the inbox, its own tools are announced, and it serves models if it
+// is to.
+func (r *Runner) Ready() <-chan struct{} { return r.ready }
+
+func (r *Runner) awaitReady(ctx context.Context) error {
+	parts := []<-chan struct{}{r.Inbox.Ready()}
+	if r.models != nil {
+		parts = append(parts, r.models.Ready())
+	}
+	for _, part := range parts {
+		select {
+		case <-part:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := r.Toolbox.Wait(ctx, r.o.Tools...); err != nil {
+		return fmt.Errorf("tools %v not announced: %w", r.o.Tools, err)
+	}
+	return nil
+}
+
+// Close waits for what the sessions have begun beside their runs, and ends what follows the bus. It is called after
+// [Runner.Run] has returned.
+func (r *Runner) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.o.Inbox.StopTimeout, defaultStopTimeout))
+	defer cancel()
+	if err := r.Host.Close(ctx); err != nil {
+		r.o.Logger.Warn("sessions not closed", "err", err)
+	}
+	r.Index.Close()
+	r.Profiles.Close()
+	r.Toolbox.Close()
+}

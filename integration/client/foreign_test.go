@@ -1,0 +1,67 @@
+package client_test
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Somebody has servers answer into a session's log, its live feed and its inbox, before, while and after it runs. The
+// session runs, and who watches sees its events once, in order.
+func TestAnswersOfServersDisturbNobody(t *testing.T) {
+	t.Parallel()
+	s := system.StartAlone(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
+	nc := s.Client.NATS()
+	disturb := func() {
+		for _, reply := range []string{"agent.evt.s1", "agent.live.s1.event", "agent.live.s1.update", "agent.cmd.s1.abort",
+			"agent.cmd.s1.continue", "agent.cmd.s1.approve"} {
+			for _, request := range []string{"$JS.API.STREAM.INFO.AGENT_EVT", "agent.live.other.update",
+				"$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s0"} {
+				if err := nc.PublishMsg(&nats.Msg{Subject: request, Reply: reply}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := connect(t, s.URL)
+	if _, err := c.Session("s0").Prompt(deadline(t), schemas.Input{Text: "be there"}); err != nil {
+		t.Fatal(err)
+	}
+	disturb()
+	for range 2 {
+		run, err := c.Session("s1").Prompt(deadline(t), schemas.Input{Text: "go"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		disturb()
+		if _, err := run.Wait(deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		disturb()
+	}
+	var next, ends uint64 = 1, 0
+	for item, err := range c.Session("s1").Watch(deadline(t), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.Event == nil {
+			continue
+		}
+		if item.Event.Seq != next {
+			t.Fatalf("event %d, want %d", item.Event.Seq, next)
+		}
+		if next++; item.Event.Type() == schemas.EventAgentEnd {
+			if ends++; ends == 2 {
+				break
+			}
+			disturb()
+		}
+	}
+}

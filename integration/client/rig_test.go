@@ -1,0 +1,155 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+	"testing"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// connect returns a client of its own connection.
+func connect(t *testing.T, url string) *client.Client {
+	t.Helper()
+	c, err := client.Connect(url, client.Options{Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// deadline is the context of what a test waits for.
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), system.Deadline)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// gated is a model that stops in the middle of each reply until it is told to go on.
+type gated struct {
+	driver.Model
+	after   int           // events of a reply before it stops
+	reached chan struct{} // gets a value for each reply that has stopped
+	goOn    chan struct{} // closed when none stops any more
+	release func()
+}
+
+func newGated(after int, model driver.Model) *gated {
+	g := &gated{Model: model, after: after, reached: make(chan struct{}, 16), goOn: make(chan struct{})}
+	g.release = sync.OnceFunc(func() { close(g.goOn) })
+	return g
+}
+
+func (g *gated) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		n := 0
+		for e, err := range g.Model.Stream(ctx, req) {
+			if n++; n == g.after {
+				select {
+				case g.reached <- struct{}{}:
+				case <-ctx.Done():
+				}
+				select {
+				case <-g.goOn:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// chunked is a model that says the replies in pieces of three bytes.
+func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
+	t.Helper()
+	m, err := scripted.NewScripts(scripted.Options{ChunkSize: 3}, scripted.Script{Responses: replies, Loop: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// echoCall is a reply that calls the tool echo.
+func echoCall() scripted.Response {
+	return scripted.Calls("let me see", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"1"}`)})
+}
+
+// checked collects items and holds what the client promises of them.
+type checked struct {
+	t       *testing.T
+	last    uint64            // event
+	began   bool              // whether there was one
+	starts  map[uint64]bool   // what is open
+	updates map[uint64]uint64 // number of the last update of each event
+	text    map[uint64]string // streamed so far
+	items   []client.Item
+}
+
+func newChecked(t *testing.T) *checked {
+	return &checked{t: t, starts: map[uint64]bool{}, updates: map[uint64]uint64{}, text: map[uint64]string{}}
+}
+
+func (c *checked) add(i client.Item) {
+	c.t.Helper()
+	c.items = append(c.items, i)
+	if u := i.Update; u != nil {
+		if !c.starts[u.Event] {
+			c.t.Errorf("update %s without its event, or after its end", u.ID())
+		}
+		if _, message := u.Data.(*schemas.MessageUpdate); message && u.N != c.updates[u.Event]+1 {
+			c.t.Errorf("update %s follows %d", u.ID(), c.updates[u.Event])
+		}
+		c.updates[u.Event] = u.N
+		c.text[u.Event] += i.Delta()
+		return
+	}
+	if c.began && i.Event.Seq <= c.last {
+		c.t.Errorf("event %d follows %d", i.Event.Seq, c.last)
+	}
+	c.last, c.began = i.Event.Seq, true
+	switch i.Event.Data.(type) {
+	case *schemas.MessageStart, *schemas.ToolExecutionStart:
+		c.starts[i.Event.Seq] = true
+	case *schemas.MessageEnd:
+		for seq := range c.starts {
+			if _, ok := c.text[seq]; ok {
+				delete(c.starts, seq)
+			}
+		}
+	}
+}
+
+// events are those among the items.
+func (c *checked) events() (list []schemas.Event) {
+	for _, i := range c.items {
+		if i.Event != nil {
+			list = append(list, *i.Event)
+		}
+	}
+	return list
+}
+
+// streamed is what was streamed of the nth reply, from 0.
+func (c *checked) streamed(n int) string {
+	c.t.Helper()
+	for _, e := range c.events() {
+		if d, ok := e.Data.(*schemas.MessageStart); ok && d.Role == schemas.RoleAssistant {
+			if n == 0 {
+				return c.text[e.Seq]
+			}
+			n--
+		}
+	}
+	c.t.Errorf("there are no %d replies more", n+1)
+	return ""
+}

@@ -1,0 +1,17 @@
+//go:build unix
+
+package system
+
+import (
+	"syscall"
+	"time"
+)
+
+// Spent is the processor time that this process has had, user and system.
+func Spent() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

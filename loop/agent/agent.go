@@ -1,0 +1,332 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/agentevent"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/internal/panics"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
+)
+
+// session is the id of an agent's only session.
+const session = "agent"
+
+// Options are what an [Agent] begins with. Stream is required.
+type Options struct {
+	SystemPrompt  string
+	Model         schemas.ModelRef
+	ThinkingLevel schemas.ThinkingLevel
+	Tools         []tools.Tool
+	Messages      schemas.Messages
+	SteeringMode  schemas.QueueMode
+	FollowUpMode  schemas.QueueMode
+	ToolExecution schemas.ExecutionMode
+	SessionID     string
+	Limits        schemas.Limits
+
+	Stream driver.Model
+	Hooks  driver.Hooks
+	// PrepareArguments reshapes the raw arguments of a call of the named tool before they are validated; nil leaves them.
+	PrepareArguments func(tool string, raw json.RawMessage) (json.RawMessage, error)
+	Log              driver.Log   // nil: the events are kept nowhere
+	Clock            driver.Clock // nil: [driver.SystemClock]
+	Logger           *slog.Logger // for what is nobody's error, such as the stack of a panic; nil discards
+}
+
+// Agent is pi's Agent: a transcript, queues and a loop in this process, without NATS. All methods may be called from
+// any goroutine, and from listeners; but a listener must not wait for the run that it is called for.
+//
+// Settings apply as in pi: system prompt, model, thinking level, tools and tool execution from the next run on, queue
+// modes from the next poll on.
+type Agent struct {
+	d     *driver.Driver
+	clock driver.Clock
+	log   *slog.Logger
+
+	mu        sync.Mutex
+	settings  Options
+	runTools  toolset // of the run under way, as its session id
+	runID     string
+	listeners []*agentevent.Listener
+	idle      chan struct{} // closed when the run under way is over; nil without one
+	shown     shownState
+	commands  int
+	failed    bool    // a listener has failed in this run
+	listenErr []error // of listeners, when the run could not fail for them any more
+}
+
+// shownState is what only events tell: pi's reducer (behaviour A2.7).
+type shownState struct {
+	streaming bool
+	message   schemas.Message
+	pending   map[string]bool
+}
+
+// New returns an idle agent. It fails where the log refuses what the agent begins with; ctx is for that
+// alone.
+func New(ctx context.Context, o Options) (*Agent, error) {
+	a := &Agent{settings: o, shown: shownState{pending: make(map[string]bool)}}
+	if o.Log == nil {
+		o.Log = noLog{}
+	}
+	if o.Clock == nil {
+		o.Clock = driver.SystemClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	a.clock, a.log = o.Clock, o.Logger
+	a.d = driver.New(driver.Options{
+		Deps: driver.Deps{
+			Model: o.Stream, Clock: o.Clock, Hooks: o.Hooks, Logger: o.Logger, Source: "/loopbus/agent",
+		},
+		Log: o.Log, Rules: loop.Rules{IdleQueues: true}, Configure: a.configure, PrepareArguments: o.PrepareArguments,
+		Listen: a.listen, SessionID: a.sessionID, Execute: a.execute,
+	}, &loop.State{Session: session})
+	err := a.command(ctx, &schemas.SetModes{SteeringMode: o.SteeringMode, FollowUpMode: o.FollowUpMode})
+	if err == nil && len(o.Messages) > 0 {
+		err = a.SetMessages(ctx, o.Messages...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("new agent: %w", err)
+	}
+	return a, nil
+}
+
+// Prompt starts a run with a user message of the text and the images. It returns when the run is over, the listeners
+// have returned and its events are stored. When ctx is done the run is aborted as by [Agent.Abort].
+//
+// The error is a [RunError], beside a result, where the run has ended otherwise than by the model; [ErrBusy] and other
+// [RejectedError] where none was started; and that of the log or of a listener of the run's end.
+func (a *Agent) Prompt(ctx context.Context, text string, images ...schemas.Image) (Result, error) {
+	return a.run(ctx, loop.TextBusyPrompt, &schemas.Prompt{Input: schemas.Input{Text: text, Images: images}})
+}
+
+// PromptMessages is [Agent.Prompt] with messages of any roles.
+func (a *Agent) PromptMessages(ctx context.Context, messages ...schemas.Message) (Result, error) {
+	return a.run(ctx, loop.TextBusyPrompt, &schemas.Prompt{Input: schemas.Input{Messages: messages}})
+}
+
+// Continue is [Agent.Prompt] without a message: it starts a run from the transcript as it is; where that ends with a
+// reply, from what is queued (behaviour A2.4).
+func (a *Agent) Continue(ctx context.Context) (Result, error) {
+	return a.run(ctx, loop.TextBusyContinue, &schemas.Continue{})
+}
+
+// run accepts the command that starts a run and drives it to its end.
+func (a *Agent) run(ctx context.Context, busy string, data schemas.CommandData) (Result, error) {
+	if !a.begin() {
+		return Result{}, &RejectedError{Kind: data.CommandKind(), Code: schemas.RejectBusy, Reason: busy}
+	}
+	defer a.end()
+	storing := context.WithoutCancel(ctx) // an aborted run is stored like any other
+	if err := a.command(storing, data); err != nil {
+		return Result{}, err
+	}
+	a.mu.Lock()
+	a.shown.streaming, a.failed, a.listenErr = true, false, nil
+	a.mu.Unlock()
+	if err := a.d.Run(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := a.d.Flush(storing); err != nil {
+		return Result{}, err
+	}
+	r, err := a.result(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return r, errors.Join(append([]error{err}, a.listenErr...)...)
+}
+
+func (a *Agent) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.idle != nil {
+		return false
+	}
+	a.idle = make(chan struct{})
+	return true
+}
+
+func (a *Agent) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.idle)
+	a.idle, a.shown.streaming = nil, false
+	clear(a.shown.pending)
+}
+
+// command accepts a command. One that is refused is a [RejectedError].
+func (a *Agent) command(ctx context.Context, data schemas.CommandData) error {
+	a.mu.Lock()
+	a.commands++
+	id := fmt.Sprintf("a%d", a.commands)
+	a.mu.Unlock()
+	c := schemas.Command{ID: id, Session: session, Time: a.clock.Now(), Data: data}
+	refused, err := a.d.Accept(ctx, c)
+	if err == nil && refused != nil {
+		err = &RejectedError{Kind: refused.Kind, Code: refused.Code, Reason: refused.Reason}
+	}
+	return err
+}
+
+// Steer queues messages for before the next model call. Each is an item of its own. Of those that are refused, because
+// too many are queued, and those after them none is queued.
+func (a *Agent) Steer(ctx context.Context, messages ...schemas.Message) error {
+	for _, m := range messages {
+		if err := a.command(ctx, &schemas.Steer{Input: schemas.Input{Messages: schemas.Messages{m}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FollowUp is [Agent.Steer] for when the run would end.
+func (a *Agent) FollowUp(ctx context.Context, messages ...schemas.Message) error {
+	for _, m := range messages {
+		if err := a.command(ctx, &schemas.FollowUp{Input: schemas.Input{Messages: schemas.Messages{m}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abort signals the run under way, if any. The queues stay as they are.
+func (a *Agent) Abort() { a.d.Abort() }
+
+// WaitForIdle returns when no run is under way and the listeners have returned, or with the error of ctx.
+func (a *Agent) WaitForIdle(ctx context.Context) error {
+	a.mu.Lock()
+	idle := a.idle
+	a.mu.Unlock()
+	if idle == nil {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Reset empties transcript, error and queues. A run under way goes on with its own copy of the transcript (finding
+// 703).
+func (a *Agent) Reset(ctx context.Context) error {
+	if err := a.d.Append(ctx, &schemas.TranscriptReplaced{ClearQueues: true}, ""); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shown = shownState{pending: make(map[string]bool)}
+	return nil
+}
+
+// ClearSteeringQueue withdraws what Steer has queued.
+func (a *Agent) ClearSteeringQueue(ctx context.Context) error {
+	return a.command(ctx, &schemas.ClearQueue{Queue: string(schemas.QueueSteering)})
+}
+
+// ClearFollowUpQueue withdraws what FollowUp has queued.
+func (a *Agent) ClearFollowUpQueue(ctx context.Context) error {
+	return a.command(ctx, &schemas.ClearQueue{Queue: string(schemas.QueueFollowUp)})
+}
+
+// ClearAllQueues withdraws everything queued.
+func (a *Agent) ClearAllQueues(ctx context.Context) error {
+	return a.command(ctx, &schemas.ClearQueue{})
+}
+
+// HasQueuedMessages reports whether anything is queued.
+func (a *Agent) HasQueuedMessages() (queued bool) {
+	a.d.View(func(s *loop.State) { queued = s.Queued() })
+	return queued
+}
+
+// Subscribe adds a listener; it is called with every event after those that subscribed before it.
+func (a *Agent) Subscribe(l agentevent.Listener) (unsubscribe func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := &l
+	a.listeners = append(slices.Clone(a.listeners), p)
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.listeners = slices.DeleteFunc(slices.Clone(a.listeners), func(q *agentevent.Listener) bool { return q == p })
+	}
+}
+
+// listen reduces the event and then tells the listeners, one after the other.
+func (a *Agent) listen(ctx context.Context, e agentevent.Event) error {
+	a.mu.Lock()
+	a.shown.reduce(e)
+	listeners := a.listeners
+	a.mu.Unlock()
+	for _, l := range listeners {
+		if err := panics.Guard("listener", func() error { return (*l)(ctx, e) }); err != nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.failed || e.Type == schemas.EventAgentEnd {
+				a.listenErr = append(a.listenErr, fmt.Errorf("listener of %s: %w", e.Type, err))
+			}
+			a.failed = true
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shownState) reduce(e agentevent.Event) {
+	switch e.Type {
+	case schemas.EventMessageStart, schemas.EventMessageUpdate:
+		s.message = e.Message
+	case schemas.EventMessageEnd, schemas.EventAgentEnd:
+		s.message = nil
+	case schemas.EventToolExecutionStart:
+		s.pending[e.ToolCallID] = true
+	case schemas.EventToolExecutionEnd:
+		delete(s.pending, e.ToolCallID)
+	}
+}
+
+// State is what an agent's state is at one moment. Its messages are shared; do not change them.
+type State struct {
+	SystemPrompt     string
+	Model            schemas.ModelRef
+	ThinkingLevel    schemas.ThinkingLevel
+	Tools            []schemas.ToolDefinition
+	Messages         schemas.Messages
+	IsStreaming      bool
+	StreamingMessage schemas.Message // nil while nothing is announced
+	PendingToolCalls []string        // sorted
+	ErrorMessage     string
+}
+
+// State returns the agent's state.
+func (a *Agent) State() State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := State{
+		SystemPrompt: a.settings.SystemPrompt, Model: a.settings.Model, ThinkingLevel: a.settings.ThinkingLevel,
+		Tools: toolset(a.settings.Tools).definitions(), Messages: schemas.Messages{},
+		IsStreaming: a.shown.streaming, StreamingMessage: a.shown.message,
+		PendingToolCalls: slices.Sorted(maps.Keys(a.shown.pending)),
+	}
+	a.d.View(func(s *loop.State) {
+		out.ErrorMessage = s.ErrorMessage
+		for _, e := range s.Messages {
+			out.Messages = append(out.Messages, e.Message.Message)
+		}
+	})
+	return out
+}

@@ -1,0 +1,140 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// profileBudget is what all sessions of the run's profile may use together; ok is false where nothing bounds them.
+func (d *Driver) profileBudget() (profile string, b schemas.ProfileBudget, ok bool) {
+	d.View(func(s *loop.State) { profile, b = s.Config.Profile, s.Config.Budget })
+	return profile, b, d.o.Budgets != nil && profile != "" && b.Limited()
+}
+
+// overProfile checks the budget of the run's profile before a model is called. Where it is used up it ends the run in
+// place of a reply, and returns true; where a share of it is, it says so once per run. A budget that cannot be read
+// ends the run too.
+func (d *Driver) overProfile(ctx context.Context) (refused bool, err error) {
+	profile, budget, ok := d.profileBudget()
+	if !ok {
+		return false, nil
+	}
+	if err := d.counted(ctx); err != nil {
+		return true, err
+	}
+	now := d.o.Clock.Now()
+	var tokens int64
+	var cost float64
+	err = d.outside("budget", func() (err error) {
+		tokens, cost, err = d.o.Budgets.Spent(ctx, profile, budget.Per, now)
+		return err
+	})
+	if ctx.Err() != nil {
+		return true, ctx.Err()
+	}
+	if err != nil {
+		return true, d.fail(ctx, fmt.Errorf("budget of profile %s: %w", profile, err))
+	}
+	if spent(tokens, cost, budget, 1) {
+		reply := &schemas.AssistantMessage{
+			StopReason: schemas.StopError, ErrorMessage: textOverProfile, Timestamp: now.UnixMilli(),
+		}
+		return true, d.failWith(ctx, reply, schemas.MessageEnd{TerminationReason: schemas.EndBudget})
+	}
+	warned := false
+	d.View(func(s *loop.State) { warned = s.Run != nil && s.Run.Warned[schemas.BudgetProfile] })
+	if warned || budget.WarnShare <= 0 || !spent(tokens, cost, budget, budget.WarnShare) {
+		return false, nil
+	}
+	w := &schemas.BudgetWarning{Scope: schemas.BudgetProfile}
+	if budget.MaxTokens > 0 {
+		w.Tokens, w.MaxTokens = tokens, budget.MaxTokens
+	}
+	if budget.MaxCost > 0 {
+		w.Cost, w.MaxCost = cost, budget.MaxCost
+	}
+	return false, d.emit(ctx, w, "")
+}
+
+func spent(tokens int64, cost float64, b schemas.ProfileBudget, share float64) bool {
+	return b.MaxTokens > 0 && float64(tokens) >= share*float64(b.MaxTokens) || b.MaxCost > 0 && cost >= share*b.MaxCost
+}
+
+// recountWithin is how old a reply may be that is counted once more when a session is loaded. Counters know the ids
+// they have counted for ten minutes; an older reply could count twice.
+const recountWithin = 5 * time.Minute
+
+// countForProfile counts a reply that is about to be stored, beside the run. The next check of the budget waits for it,
+// and so do the end of the run and the acknowledgement of the message that woke the session: should the process die
+// before, the next one finds the reply in the log and counts it ([Driver.recount]). A failed reply is counted at once:
+// asking again removes it from the transcript.
+func (d *Driver) countForProfile(ctx context.Context, message string, reply *schemas.AssistantMessage) {
+	profile, _, ok := d.profileBudget()
+	if !ok || reply.Usage == (schemas.Usage{}) {
+		return
+	}
+	at := d.o.Clock.Now()
+	if reply.Timestamp > 0 { // so that whoever counts it again names the same period
+		at = time.UnixMilli(reply.Timestamp).UTC()
+	}
+	usage := reply.Usage
+	count := func(ctx context.Context) {
+		if err := d.o.Budgets.Add(ctx, profile, d.session+"/"+message, at, usage); err != nil {
+			d.o.Logger.Error("reply not counted for its profile's budget", "session", d.session, "message", message,
+				"profile", profile, "tokens", usage.TotalTokens, "err", err)
+		}
+	}
+	if reply.Failed() {
+		count(ctx)
+		return
+	}
+	d.View(func(*loop.State) { d.after(&d.tally, "budget", count) })
+}
+
+// counted returns once every reply of this driver is counted, or with ctx's error.
+func (d *Driver) counted(ctx context.Context) error {
+	var last <-chan struct{}
+	d.View(func(*loop.State) { last = d.tally.Last() })
+	if last == nil {
+		return nil
+	}
+	select {
+	case <-last:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// recount counts, once, the newest reply of the log that the driver was given: the process before may have died with
+// the reply stored and not counted. No older one can be missing, for a model is called only when the one before is
+// counted.
+func (d *Driver) recount() {
+	if d.recounted {
+		return
+	}
+	d.recounted = true
+	var id string
+	var reply *schemas.AssistantMessage
+	d.View(func(s *loop.State) {
+		for _, e := range slices.Backward(s.Messages) {
+			if m, ok := e.Message.Message.(*schemas.AssistantMessage); ok {
+				id, reply = e.ID, m
+				return
+			}
+		}
+	})
+	// Replies of another session, in a copy of it, and those that were set from outside have other ids.
+	if reply == nil || reply.Failed() || !strings.HasPrefix(id, "m") {
+		return
+	}
+	if age := d.o.Clock.Now().Sub(time.UnixMilli(reply.Timestamp)); age > -recountWithin && age < recountWithin {
+		d.countForProfile(context.Background(), id, reply)
+	}
+}

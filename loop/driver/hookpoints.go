@@ -1,0 +1,242 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/internal/panics"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// screen asks the services of the hook input about the inputs that wait, before any of them can enter a run.
+func (d *Driver) screen(ctx context.Context) error {
+	if d.o.InputHooks == nil {
+		return nil
+	}
+	for {
+		var in *loop.Input
+		var seq uint64
+		var set loop.Settings
+		d.View(func(s *loop.State) {
+			seq = s.Seq
+			if waiting := s.Unscreened(); len(waiting) > 0 {
+				in, set = &waiting[0], s.Settings.Clone()
+			}
+		})
+		var q *inquiry
+		if in != nil {
+			q = d.inquiry(schemas.HookInput, d.inputHooks(ctx, set))
+		}
+		if q == nil {
+			d.screened = seq
+			return nil
+		}
+		if err := d.screenOne(ctx, q, *in); err != nil {
+			return err
+		}
+	}
+}
+
+// inputHooks are the services to ask about an input. This hook lets pass what is not answered.
+func (d *Driver) inputHooks(ctx context.Context, set loop.Settings) (refs []schemas.HookRef) {
+	d.logPanic(panics.Guard("input hooks", func() error {
+		refs = d.o.InputHooks(ctx, d.session, set)
+		return nil
+	}))
+	return refs
+}
+
+func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input) error {
+	decision := &schemas.HookDecision{CommandID: in.CommandID}
+	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages}
+	err := q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (bool, error) {
+		if a.Handled {
+			decision.Handled = true
+			return true, errDecided
+		}
+		if len(a.Messages) == 0 {
+			return false, nil
+		}
+		decision.Messages, req.Messages = a.Messages, a.Messages
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	q.record(decision)
+	return d.emit(ctx, decision, in.CommandID)
+}
+
+// unscreened reports whether an input waits that has to be screened first. The caller holds the lock.
+func (d *Driver) unscreened() bool {
+	return d.o.InputHooks != nil && d.screened != d.state.Seq && len(d.state.Unscreened()) > 0
+}
+
+// askBegin asks the services of before_agent_start about the run that its first input is to begin. Where it has asked,
+// the decision is in the log and the step is to be chosen again.
+func (d *Driver) askBegin(ctx context.Context, in loop.Input, config schemas.RunConfig) (asked bool, err error) {
+	q := d.inquiry(schemas.HookBeforeAgentStart, config.Hooks)
+	if q == nil || in.Begin != nil {
+		return false, nil
+	}
+	decision := &schemas.HookDecision{CommandID: in.CommandID}
+	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages, SystemPrompt: config.SystemPrompt}
+	err = q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (decided bool, err error) {
+		if len(a.Messages) > 0 {
+			decision.Messages = append(decision.Messages, a.Messages...)
+			req.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], a.Messages...)
+			decided = true
+		}
+		if a.SystemPrompt != nil {
+			decision.SystemPrompt, req.SystemPrompt = a.SystemPrompt, *a.SystemPrompt
+			decided = true
+		}
+		return decided, nil
+	})
+	if err != nil {
+		return true, err
+	}
+	q.record(decision)
+	return true, d.emit(ctx, decision, in.CommandID)
+}
+
+// askContext asks what the model is to be shown in place of the transcript. What it was shown is not in the log: that
+// would grow with the square of the conversation.
+func (d *Driver) askContext(ctx, signal context.Context, messages schemas.Messages) (schemas.Messages, error) {
+	q := d.inquiryOfRun(schemas.HookContext)
+	if q == nil {
+		return messages, nil
+	}
+	decision := new(schemas.HookDecision)
+	req := &schemas.HookRequest{Messages: messages}
+	err := q.ask(ctx, signal, req, func(a schemas.HookAnswer) (bool, error) {
+		if a.Messages == nil {
+			return false, nil
+		}
+		req.Messages, decision.Changed = a.Messages, []string{"messages"}
+		return true, nil
+	})
+	if err != nil || !q.worthRecording() {
+		return req.Messages, err
+	}
+	q.record(decision)
+	return req.Messages, d.emit(ctx, decision, "")
+}
+
+// askMessageEnd asks about a message that is about to be stored, and returns what is to be stored in its place.
+func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message) (schemas.Message, error) {
+	q := d.inquiryOfRun(schemas.HookMessageEnd)
+	if q == nil {
+		return m, nil
+	}
+	decision := &schemas.HookDecision{MessageID: id}
+	req := &schemas.HookRequest{Message: &schemas.AnyMessage{Message: m}}
+	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (bool, error) {
+		if a.Message == nil {
+			return false, nil
+		}
+		replaced, err := inPlaceOf(m, a.Message.Message)
+		if err != nil {
+			return false, err
+		}
+		m = replaced
+		req.Message, decision.Changed = &schemas.AnyMessage{Message: m}, []string{"message"}
+		return true, nil
+	})
+	if err != nil {
+		return m, err
+	}
+	q.record(decision)
+	return m, d.emit(ctx, decision, "")
+}
+
+// endMessage stores a message of the run that no model is saying, after its hook.
+func (d *Driver) endMessage(ctx context.Context, end *schemas.MessageEnd, cause string) error {
+	m, err := d.askMessageEnd(ctx, end.MessageID, end.Message.Message)
+	if err != nil {
+		return err
+	}
+	end.Message.Message = m
+	return d.emit(ctx, end, cause)
+}
+
+// inPlaceOf is the message n as it may stand where m stood: of the same role, a result of the same call, a reply that
+// has used what was used.
+func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
+	if n.MessageRole() != m.MessageRole() {
+		return nil, fmt.Errorf("it answered a message of role %s in place of one of role %s", n.MessageRole(),
+			m.MessageRole())
+	}
+	switch n := n.(type) {
+	case *schemas.AssistantMessage:
+		was, made := m.(*schemas.AssistantMessage), *n
+		made.API, made.Provider, made.Model, made.Usage = was.API, was.Provider, was.Model, was.Usage
+		return schemas.ValidReply(&made), nil
+	case *schemas.ToolResultMessage:
+		was, made := m.(*schemas.ToolResultMessage), *n
+		made.ToolCallID, made.ToolName = was.ToolCallID, was.ToolName
+		return &made, nil
+	}
+	return n, nil
+}
+
+// askBefore asks whether, and with which arguments, a call is executed. What is not answered is no. An error says that
+// this process is not to decide any more.
+func (d *Driver) askBefore(ctx context.Context, q *inquiry, call loop.Call, args json.RawMessage,
+	decision *schemas.HookDecision) error {
+	req := callRequest(call, args)
+	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (decided bool, err error) {
+		if a.Block {
+			decision.Block, decision.Reason = true, a.Reason
+			if a.Reason == "" {
+				decision.Reason = textBlocked
+			}
+			return true, errDecided
+		}
+		if a.Args != nil && !bytes.Equal(a.Args, req.Args) {
+			decision.Args, req.Args, decided = a.Args, a.Args, true
+		}
+		if a.Ask && !decision.Ask {
+			decision.Ask, decision.Reason, decision.TimeoutMs, decided = true, a.Reason, a.TimeoutMs, true
+		}
+		return decided, nil
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		decision.Block, decision.Reason = true, strings.ToValidUTF8(err.Error(), "\uFFFD")
+	}
+	q.record(decision)
+	return nil
+}
+
+func callRequest(call loop.Call, args json.RawMessage) *schemas.HookRequest {
+	return &schemas.HookRequest{Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Args: args}
+}
+
+// askAfter lets services replace parts of a result.
+func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) error {
+	q := d.inquiryOfRun(schemas.HookAfterToolCall)
+	if q == nil {
+		return nil
+	}
+	decision := &schemas.HookDecision{ToolCallID: call.ToolCall.ID, Call: call.Key}
+	req := callRequest(call, d.argsOf(ctx, call, f))
+	req.Result, req.IsError = &end.Result, end.IsError
+	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (bool, error) {
+		changed := patch(end, a)
+		decision.Changed = append(decision.Changed, changed...)
+		req.IsError = end.IsError
+		return len(changed) > 0, nil
+	})
+	if err != nil || !q.worthRecording() {
+		return err
+	}
+	q.record(decision)
+	return d.emit(ctx, decision, "")
+}

@@ -1,0 +1,210 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/agentevent"
+	"github.com/loopbus/loopbus/loop/internal/panics"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// finish puts a call's result into the log, after the hook has seen it (behaviour A4.5).
+func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
+	end := &schemas.ToolExecutionEnd{
+		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key, Result: a.result.Result,
+		IsError: a.result.IsError, DurationMs: a.result.DurationMs, Worker: a.result.Worker,
+	}
+	f := d.flights[call.Key]
+	if err := d.askAfter(ctx, call, f, end); err != nil {
+		return err
+	}
+	if f != nil {
+		if f.span != nil {
+			f.span.End(nil)
+		}
+		delete(d.flights, call.Key)
+	}
+	end.Result = schemas.ValidResult(end.Result)
+	return d.emit(ctx, end, a.cause)
+}
+
+// ownResult is a copy of a result that whoever is asked about it may change.
+func ownResult(r schemas.ToolResult) *schemas.ToolResult {
+	r.Content, r.Details = slices.Clone(r.Content), bytes.Clone(r.Details)
+	return &r
+}
+
+// argsOf are the arguments a call was executed with; f is nil where another process has handed it over.
+func (d *Driver) argsOf(ctx context.Context, call loop.Call, f *flight) (args json.RawMessage) {
+	if f != nil && f.args != nil {
+		return f.args
+	}
+	if prepared, err := d.arguments(ctx, call); err == nil {
+		args, _, _ = decided(orAllowed(call.Decision), prepared)
+	}
+	return args
+}
+
+// patch replaces what the answer has, member by member, and names what that was (behaviour A4.5).
+func patch(end *schemas.ToolExecutionEnd, a schemas.HookAnswer) (changed []string) {
+	if a.Content != nil {
+		end.Result.Content, changed = *a.Content, append(changed, "content")
+	}
+	if len(a.Details) > 0 && string(a.Details) != "null" {
+		end.Result.Details, changed = a.Details, append(changed, "details")
+	}
+	if a.IsError != nil {
+		end.IsError, changed = *a.IsError, append(changed, "isError")
+	}
+	if a.Terminate != nil {
+		end.Result.Terminate, changed = *a.Terminate, append(changed, "terminate")
+	}
+	return changed
+}
+
+func orAllowed(h *schemas.HookDecision) *schemas.HookDecision {
+	if h == nil {
+		return new(schemas.HookDecision)
+	}
+	return h
+}
+
+// awaitCancelled tells running tools to stop, once, and waits for their results; what has not answered after the grace
+// is answered for.
+func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
+	for _, i := range step.Calls {
+		call, _, ok := d.call(i)
+		if f := d.flights[call.Key]; ok && f != nil && !f.cancelled {
+			f.cancelled = true
+			err := d.outside("cancel", func() error { return d.tools.Cancel(ctx, d.session, call.Key) })
+			if err != nil {
+				d.o.Logger.Warn("tool call not cancelled", "session", d.session, "call", call.Key, "err", err)
+			}
+		}
+	}
+	if d.grace == nil && d.o.AbortGrace > 0 {
+		over := make(chan struct{})
+		d.grace = over
+		d.o.Clock.AfterFunc(d.o.AbortGrace, func() { close(over) })
+	}
+	if err := d.wait(ctx, d.grace); err != nil {
+		return err
+	}
+	select {
+	case <-d.grace:
+	default:
+		return nil
+	}
+	for _, i := range step.Calls {
+		if call, _, ok := d.call(i); ok {
+			d.withdraw(ctx, call.Key)
+			if err := d.refuse(ctx, call, loop.TextAborted); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// withdraw removes a call that is about to be answered for: a worker that comes only now does not know that the call
+// was cancelled. The run ends all the same where the call cannot be withdrawn.
+func (d *Driver) withdraw(ctx context.Context, call schemas.CallKey) {
+	tools, ok := d.tools.(Withdrawer)
+	if !ok {
+		return
+	}
+	if err := d.outside("withdraw", func() error { return tools.Withdraw(ctx, d.session, call) }); err != nil {
+		d.o.Logger.Warn("tool call not withdrawn", "session", d.session, "call", call, "err", err)
+	}
+}
+
+// arrival is a tool's result or partial result on its way to the driving goroutine.
+type arrival struct {
+	cause   string
+	result  *schemas.ToolResponse
+	partial *schemas.ToolResult
+	call    schemas.CallKey
+	done    chan struct{} // closed when the result is in the log, or will never be
+}
+
+func (a arrival) finish() {
+	if a.done != nil {
+		close(a.done)
+	}
+}
+
+// recordArrivals puts what has arrived into the log, in the order of arrival.
+func (d *Driver) recordArrivals(ctx context.Context) error {
+	for {
+		d.mu.Lock()
+		if len(d.arrivals) == 0 {
+			d.mu.Unlock()
+			return nil
+		}
+		a := d.arrivals[0]
+		d.arrivals = d.arrivals[1:]
+		var call *loop.Call
+		if c := d.state.Call(a.call); c != nil && c.End == nil {
+			copied := *c
+			call = &copied
+		}
+		d.mu.Unlock()
+		var err error
+		switch {
+		case call == nil: // it has ended meanwhile
+		case a.result != nil:
+			err = d.finish(ctx, *call, a)
+		default:
+			err = d.showPartial(ctx, *call, a.partial)
+		}
+		d.mu.Lock()
+		d.recorded = append(d.recorded, a)
+		d.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *Driver) showPartial(ctx context.Context, c loop.Call, partial *schemas.ToolResult) error {
+	return d.show(ctx, shown{is: true, event: agentevent.Event{
+		Type: schemas.EventToolExecutionUpdate, ToolCallID: c.ToolCall.ID, ToolName: c.ToolCall.Name,
+		Args: rawArgs(c.ToolCall), PartialResult: partial,
+	}})
+}
+
+func rawArgs(c schemas.ToolCall) json.RawMessage {
+	if len(c.Arguments) == 0 {
+		return json.RawMessage("{}")
+	}
+	return c.Arguments
+}
+
+// localTools executes calls with [Options.Execute], in goroutines of the driver.
+type localTools struct{ d *Driver }
+
+// Dispatch starts the call. Nothing of this process outlives it, so again makes no difference.
+func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ bool) error {
+	signal := l.d.runSignal(ctx)
+	update := func(partial schemas.ToolResult) { l.d.arrive(arrival{call: req.Call, partial: &partial}) }
+	l.d.start("tool "+req.ToolName, func() {
+		response := &schemas.ToolResponse{Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName}
+		err := panics.Guard("tool "+req.ToolName, func() error {
+			response.Result, response.IsError = l.d.o.Execute(signal, req, update)
+			return nil
+		})
+		if err != nil {
+			l.d.logPanic(err)
+			response.Result, response.IsError = schemas.ErrorResult(err.Error()), true
+		}
+		l.d.arrive(arrival{call: req.Call, result: response})
+	})
+	return nil
+}
+
+// Cancel does nothing: the run's signal has cancelled the tool already.
+func (localTools) Cancel(context.Context, string, schemas.CallKey) error { return nil }

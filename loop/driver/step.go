@@ -1,0 +1,136 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/internal/panics"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func (d *Driver) once(ctx context.Context) (done bool, err error) {
+	if err := d.recordArrivals(ctx); err != nil {
+		return false, err
+	}
+	if err := d.screen(ctx); err != nil {
+		return false, err
+	}
+	if err := d.askHooks(ctx); err != nil {
+		return false, err
+	}
+	return d.step(ctx)
+}
+
+// step carries out one step. done means that the session rests; driving has then been given up in the same critical
+// section in which that was found, so that nothing that arrives is left lying.
+func (d *Driver) step(ctx context.Context) (done bool, err error) {
+	next, shown, done, err := d.choose(ctx)
+	if done || err != nil {
+		return done, err
+	}
+	switch step := next.(type) {
+	case loop.Emit:
+		if end, ok := step.Data.(*schemas.MessageEnd); ok && !shown.appended {
+			return false, d.endMessage(ctx, end, step.CausationID)
+		} else if !shown.appended {
+			return false, d.counted(ctx)
+		}
+		return false, d.show(ctx, shown)
+	case loop.StartRun:
+		return false, d.startRun(ctx, step)
+	case loop.CallModel:
+		return false, d.callModel(ctx, step)
+	case loop.RunTools:
+		return false, d.runTools(ctx, step)
+	case loop.Retry:
+		return false, d.retry(ctx, step)
+	}
+	return false, nil
+}
+
+// choose chooses the next step, and appends the event if it is one that nobody is asked about and that waits for
+// nothing. A nil step is one to be chosen again.
+func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.arrivals) > 0 || d.unscreened() {
+		return nil, s, false, nil
+	}
+	next = loop.Next(d.state)
+	switch step := next.(type) {
+	case loop.Emit:
+		switch kind := step.Data.EventType(); {
+		case kind == schemas.EventMessageEnd && d.asksAt(schemas.HookMessageEnd):
+		case kind == schemas.EventAgentEnd && d.tally.Pending():
+		default:
+			s, err = d.append(ctx, step.Data, step.CausationID)
+		}
+	case loop.Rest:
+		rest = true
+	case loop.Retry:
+		rest = d.mayRest(step)
+	case loop.RunTools:
+		rest = !d.unready(step) && !d.mustWait(step)
+	}
+	if rest {
+		d.end()
+	}
+	return next, s, rest, err
+}
+
+// runSignal is the context of the run under way: done when the run is aborted, or while driving the driver stopped.
+func (d *Driver) runSignal(ctx context.Context) context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.signal == nil {
+		d.signal, d.abort = context.WithCancelCause(context.WithoutCancel(ctx))
+		if r := d.state.Run; ctx.Err() != nil || r != nil && r.Abort != nil {
+			d.abort(context.Canceled)
+		}
+	}
+	return d.signal
+}
+
+// endSignal gives up the signal of a run that is over.
+func (d *Driver) endSignal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.abort != nil {
+		d.abort(nil)
+	}
+	d.signal, d.abort = nil, nil
+}
+
+// Events gather in the log until they are sent together. The driver sends them before everything that may take a while,
+// through the two functions below, so that nothing that was decided waits meanwhile.
+
+// send has what was decided stored, and ends the deliveries whose result is in the log by now: they flush, which would
+// tear apart what is decided together.
+func (d *Driver) send() {
+	d.o.Log.Send()
+	d.mu.Lock()
+	recorded := d.recorded
+	d.recorded = nil
+	d.mu.Unlock()
+	for _, a := range recorded {
+		a.finish()
+	}
+}
+
+// outside calls what is not the driver's own: hooks, services, models, timers. A panic of it is a [panics.Error].
+func (d *Driver) outside(what string, f func() error) error {
+	d.send()
+	return panics.Guard(what, f)
+}
+
+// wait returns when something arrives or over is closed, or with the error of ctx.
+func (d *Driver) wait(ctx context.Context, over <-chan struct{}) error {
+	d.send()
+	select {
+	case <-d.arrived:
+	case <-over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

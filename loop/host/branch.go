@@ -1,0 +1,78 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// branch makes the command's session a copy of another one. What is copied is stored first, and then the command:
+// whoever finds only the former sees that nothing is left to do.
+func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch) error {
+	var copied *schemas.SessionBranched
+	if b.Session != c.Session {
+		var err error
+		if copied, err = h.copyOf(ctx, b); err != nil {
+			return err
+		}
+	}
+	return h.with(ctx, c.Session, alone, func(d *driver.Driver) error {
+		if copied != nil {
+			if err := d.Copy(ctx, copied, c.ID); err != nil {
+				return err
+			}
+		}
+		return d.Handle(ctx, c, nil)
+	})
+}
+
+// copyOf reads the other session; nil where there is nothing to copy.
+func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionBranched, error) {
+	log, err := h.o.Open(ctx, b.Session)
+	if err != nil {
+		return nil, fmt.Errorf("branch from session %s: %w", b.Session, err)
+	}
+	defer log.Close()
+	state, _, err := h.read(ctx, log, b.Session, b.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("branch from session %s: %w", b.Session, err)
+	}
+	if state.Seq == 0 || state.Seq < b.Seq {
+		return nil, nil
+	}
+	return state.Branched(), nil
+}
+
+// read folds a log up to the event with that sequence, 0 for all of it, from its snapshot where that helps; saved is
+// the sequence of that one.
+func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
+	state *loop.State, saved uint64, err error,
+) {
+	state = &loop.State{Session: session}
+	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
+	if err != nil {
+		h.o.Logger.Warn("snapshot not read", "session", session, "err", err)
+	} else if seq > 0 && (upTo == 0 || seq <= upTo) {
+		if err := json.Unmarshal(raw, state); err != nil || state.Seq != seq {
+			h.o.Logger.Warn("snapshot not usable", "session", session, "seq", seq, "err", err)
+			state = &loop.State{Session: session}
+		}
+	}
+	saved = state.Seq
+	for e, err := range log.Read(ctx, state.Seq+1) {
+		if err == nil && upTo > 0 && e.Seq > upTo {
+			break
+		}
+		if err == nil {
+			err = state.Apply(e)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("after seq %d: %w", state.Seq, err)
+		}
+	}
+	return state, saved, nil
+}

@@ -1,0 +1,198 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// refuse says why a well-formed command cannot be carried out here, or nil.
+func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRejected {
+	r := &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind()}
+	switch d := c.Data.(type) {
+	case *schemas.SetModel:
+		if h.o.CheckModel == nil {
+			return nil
+		}
+		for _, m := range append([]schemas.ModelRef{d.Model}, d.Fallbacks...) {
+			if err := h.o.CheckModel(m); err != nil {
+				r.Code, r.Reason = schemas.RejectNoModel, err.Error()
+				return r
+			}
+		}
+	case *schemas.SetTools:
+		defs, err := h.o.Toolbox.Definitions(ctx)
+		if err != nil {
+			return nil // not known now; the next run will show it
+		}
+		for _, name := range d.Tools {
+			if !slices.ContainsFunc(defs, func(t schemas.ToolDefinition) bool { return t.Name == name }) {
+				r.Code, r.Reason = schemas.RejectNoTool, fmt.Sprintf("no worker serves tool %q", name)
+				return r
+			}
+		}
+	case *schemas.SetProfile:
+		if _, err := h.profile(ctx, d.Profile); errors.Is(err, ErrNoProfile) {
+			r.Code, r.Reason = schemas.RejectNoProfile, err.Error()
+			return r
+		}
+	}
+	return nil
+}
+
+// profile returns the profile of that name; that of no name says nothing.
+func (h *Host) profile(ctx context.Context, name string) (schemas.Profile, error) {
+	if name == "" {
+		return schemas.Profile{}, nil
+	}
+	if h.o.Profiles == nil {
+		return schemas.Profile{}, fmt.Errorf("profile %s: %w", name, ErrNoProfile)
+	}
+	return h.o.Profiles.Profile(ctx, name)
+}
+
+// profileOf is the profile that a session follows.
+func (h *Host) profileOf(ctx context.Context, session string, set loop.Settings) (
+	name string, p schemas.Profile, err error,
+) {
+	name = cmp.Or(set.Profile, h.o.Profile)
+	if p, err = h.profile(ctx, name); err != nil {
+		err = fmt.Errorf("profile of session %s: %w", session, err)
+	}
+	return name, p, err
+}
+
+// inputHooks names whom to ask about an input of the session. What cannot be known now is left alone: this hook lets
+// pass what is not answered.
+func (h *Host) inputHooks(ctx context.Context, session string, set loop.Settings) []schemas.HookRef {
+	_, p, err := h.profileOf(ctx, session, set)
+	if err != nil {
+		h.o.Logger.Warn("input not screened by its profile's services", "session", session, "err", err)
+	}
+	return hooks(h.o.Defaults, p)
+}
+
+func hooks(config schemas.RunConfig, p schemas.Profile) []schemas.HookRef {
+	return slices.Concat(config.Hooks, p.Hooks)
+}
+
+// configure resolves what a run is driven with: the runner's defaults, the profile's choices over them, the session's
+// settings over these, and the tools there are. A profile that cannot be read ends the run: it may be what limits the
+// session.
+func (h *Host) configure(ctx context.Context, session string, set loop.Settings) (schemas.RunConfig, error) {
+	config := h.o.Defaults
+	name, p, err := h.profileOf(ctx, session, set)
+	if err != nil {
+		return config, err
+	}
+	config.Profile = name
+	follow(&config, p)
+	choose(&config, set)
+	announced, err := h.o.Toolbox.Definitions(ctx)
+	if err != nil {
+		return config, fmt.Errorf("tools of session %s: %w", session, err)
+	}
+	if h.o.Pipeline == nil {
+		config.Tools = chosen(inWorkspace(announced, config.Workspace), set)
+		return config, nil
+	}
+	config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
+	return config, nil
+}
+
+// follow is what a profile chooses.
+func follow(config *schemas.RunConfig, p schemas.Profile) {
+	if p.Model != nil {
+		config.Model = *p.Model
+	}
+	if p.Fallbacks != nil {
+		config.Fallbacks = p.Fallbacks
+	}
+	if p.SystemPrompt != nil {
+		config.SystemPrompt = *p.SystemPrompt
+	}
+	config.ThinkingLevel = cmp.Or(p.ThinkingLevel, config.ThinkingLevel)
+	config.ToolExecution = cmp.Or(p.ToolExecution, config.ToolExecution)
+	config.Workspace = cmp.Or(p.Workspace, config.Workspace)
+	if p.Limits != nil {
+		config.Limits = p.Limits.Over(config.Limits)
+	}
+	if p.Budget != nil {
+		config.Budget = *p.Budget
+	}
+	if p.Approval != nil {
+		config.Approval = *p.Approval
+	}
+	config.Hooks = hooks(*config, p)
+}
+
+// choose is what the session's own settings choose.
+func choose(config *schemas.RunConfig, set loop.Settings) {
+	if set.Model != nil {
+		config.Model = *set.Model
+	}
+	if set.Fallbacks != nil {
+		config.Fallbacks = set.Fallbacks
+	}
+	if set.SystemPrompt != nil {
+		config.SystemPrompt = *set.SystemPrompt
+	}
+	config.ThinkingLevel = cmp.Or(set.ThinkingLevel, config.ThinkingLevel)
+	config.ToolExecution = cmp.Or(set.ToolExecution, config.ToolExecution)
+	if set.Workspace != nil {
+		config.Workspace = *set.Workspace
+	}
+}
+
+// policy is what the tools of a run are put together by.
+func (h *Host) policy(config schemas.RunConfig, p schemas.Profile, set loop.Settings) schemas.ToolPolicy {
+	policy := h.o.Policy
+	policy.API, policy.Provider = config.Model.API, config.Model.Provider
+	policy.Workspace, policy.Channel = config.Workspace, set.Channel
+	if p.Sandbox != nil {
+		policy.Sandbox = p.Sandbox
+	}
+	if p.Extensions != nil {
+		policy.Extensions = p.Extensions
+	}
+	if p.Tools != nil {
+		policy.Allowed = p.Tools
+	}
+	if p.Scopes != nil {
+		policy.Scopes = p.Scopes
+	}
+	if set.ToolsSet && set.Tools != nil {
+		policy.Chosen = set.Tools
+	}
+	return policy
+}
+
+// inWorkspace returns the definitions of a workspace's tools, in their order; the empty name stands for the tools of
+// none.
+func inWorkspace(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
+	var out []schemas.ToolDefinition
+	for _, d := range defs {
+		if d.Workspace == workspace {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func chosen(defs []schemas.ToolDefinition, set loop.Settings) []schemas.ToolDefinition {
+	if !set.ToolsSet || set.Tools == nil {
+		return defs
+	}
+	var out []schemas.ToolDefinition
+	for _, name := range set.Tools {
+		if i := slices.IndexFunc(defs, func(t schemas.ToolDefinition) bool { return t.Name == name }); i >= 0 {
+			out = append(out, defs[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package chat
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/loopbus/loopbus/providers/internal/wtf8"
+)
+
+// Content is the content of a delta: a string, or a list of strings and of parts of several types, of which those that
+// are neither text nor thinking are left out.
+type Content []Part
+
+// A Part is a piece of what a reply says or thinks. Thinking is never empty.
+type Part struct {
+	Thinking bool
+	Text     string
+}
+
+// UnmarshalJSON reads any JSON value.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	*c = nil
+	if data[0] != '[' {
+		c.add(data)
+		return nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(data, &items); err != nil {
+		return err
+	}
+	for _, item := range items {
+		c.add(item)
+	}
+	return nil
+}
+
+func (c *Content) add(item json.RawMessage) {
+	var text wtf8.Text
+	if item[0] == '"' && text.UnmarshalJSON(item) == nil {
+		*c = append(*c, Part{Text: string(text)})
+		return
+	}
+	var typed struct {
+		Type     string   `json:"type"`
+		Text     Text     `json:"text"`
+		Thinking thoughts `json:"thinking"`
+	}
+	_ = Decode(item, &typed) // what is no part is none of the types
+	switch {
+	case typed.Type == "text":
+		*c = append(*c, Part{Text: string(typed.Text)})
+	case typed.Type == "thinking" && typed.Thinking != "":
+		*c = append(*c, Part{Thinking: true, Text: string(typed.Thinking)})
+	}
+}
+
+// thoughts are what a thinking part says: a string, or a list of strings and of parts of text.
+type thoughts string
+
+// UnmarshalJSON reads any JSON value.
+func (t *thoughts) UnmarshalJSON(data []byte) error {
+	items := []json.RawMessage{data}
+	if data[0] == '[' {
+		if err := json.Unmarshal(data, &items); err != nil {
+			return err
+		}
+	}
+	var said strings.Builder
+	for _, item := range items {
+		var plain wtf8.Text
+		if item[0] == '"' && plain.UnmarshalJSON(item) == nil {
+			said.WriteString(string(plain))
+			continue
+		}
+		var part struct {
+			Text Text `json:"text"`
+		}
+		_ = Decode(item, &part) // what is no part says nothing
+		said.WriteString(string(part.Text))
+	}
+	*t = thoughts(said.String())
+	return nil
+}
+
+// The members of a delta in which servers stream thinking, the most telling first: some fill two of them alike.
+const (
+	FieldReasoningContent = "reasoning_content"
+	FieldReasoning        = "reasoning"
+	FieldReasoningText    = "reasoning_text"
+)
+
+// Reasoning are these members.
+type Reasoning struct {
+	Content Text `json:"reasoning_content"`
+	Plain   Text `json:"reasoning"`
+	Text    Text `json:"reasoning_text"`
+}
+
+// Thinking returns the thinking and the member it is in; no thinking is empty.
+func (r *Reasoning) Thinking() (text, field string) {
+	switch {
+	case r.Content != "":
+		return string(r.Content), FieldReasoningContent
+	case r.Plain != "":
+		return string(r.Plain), FieldReasoning
+	}
+	return string(r.Text), FieldReasoningText
+}

@@ -1,0 +1,125 @@
+package schemas
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SessionStatus says what a session is doing.
+type SessionStatus string
+
+// What a session may be doing.
+const (
+	SessionIdle               SessionStatus = "idle"                 // no run; the one before, if any, did not fail
+	SessionFailed             SessionStatus = "failed"               // no run; the one before failed or timed out
+	SessionRunning            SessionStatus = "running"              // a model is asked, or is about to be
+	SessionWaitingForTools    SessionStatus = "waiting_for_tools"    // tool calls are with their workers
+	SessionWaitingForApproval SessionStatus = "waiting_for_approval" // a tool call waits for somebody's agreement
+	SessionDamaged            SessionStatus = "damaged"              // its log is not what its writers wrote
+)
+
+// Failed reports whether a run that ended for this reason did so because something went wrong or took too long.
+func (r TerminationReason) Failed() bool { return r == EndError || r == TimeoutRun || r == TimeoutIdle }
+
+// SessionsQuery asks for a page of all sessions, those with the latest activity first. What is set has to hold of a
+// session: one of Status, its Profile, its Parent, Text in its title or last message in whatever case, its last
+// activity at or after After and before Before. Cursor is Next of the page before; the other members must then be as
+// they were. Limit is at most [MaxQueryLimit]; 0 is 50.
+type SessionsQuery struct {
+	Status  []SessionStatus `json:"status,omitempty"`
+	Profile string          `json:"profile,omitempty"`
+	Parent  string          `json:"parent,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	After   time.Time       `json:"after,omitzero"`
+	Before  time.Time       `json:"before,omitzero"`
+	Limit   int             `json:"limit,omitempty"`
+	Cursor  string          `json:"cursor,omitempty"`
+}
+
+// SessionsPage is a page of sessions. Next is the cursor of the page that follows, empty where there is none. Revision
+// is that of the index, which grows with each change of a session. Partial says that the index is being built and
+// sessions may be missing.
+//
+// Sessions that change while somebody pages come again, or for the first time, on the last pages: whoever reads them
+// all has each session, in its order or at the end.
+type SessionsPage struct {
+	Revision uint64           `json:"revision"`
+	Sessions []SessionSummary `json:"sessions"`
+	Next     string           `json:"next,omitempty"`
+	Partial  bool             `json:"partial,omitempty"`
+}
+
+// SessionSummary is what a list shows of a session, as it was at its event Seq. Title is the beginning of its first
+// prompt, LastMessage of its newest message that has text, Error of what its newest run failed with; Usage is that of
+// all its runs. Reason is why the newest run ended. Queued counts inputs that wait, Approvals the calls that wait for
+// one.
+type SessionSummary struct {
+	Session      string            `json:"session"`
+	Seq          uint64            `json:"seq"`
+	Status       SessionStatus     `json:"status"`
+	Title        string            `json:"title,omitempty"`
+	LastMessage  string            `json:"lastMessage,omitempty"`
+	LastRole     Role              `json:"lastRole,omitempty"`
+	Model        *ModelRef         `json:"model,omitempty"`
+	Profile      string            `json:"profile,omitempty"`
+	Workspace    string            `json:"workspace,omitempty"`
+	Parent       *SessionParent    `json:"parent,omitempty"`
+	Runs         int               `json:"runs"`
+	Turns        int               `json:"turns"`
+	Usage        Usage             `json:"usage"`
+	Created      time.Time         `json:"created"`
+	LastActivity time.Time         `json:"lastActivity"`
+	Reason       TerminationReason `json:"reason,omitempty"`
+	Error        string            `json:"error,omitempty"`
+	Queued       int               `json:"queued,omitempty"`
+	Approvals    int               `json:"approvals,omitempty"`
+}
+
+// SessionParent is where a session was branched from: another session, as far as its event Seq.
+type SessionParent struct {
+	Session string `json:"session"`
+	Seq     uint64 `json:"seq"`
+}
+
+// ApprovalsPage has tool calls that wait for approval, the oldest first. Of one session, Session names it and Seq is
+// the sequence of its newest event. Of all sessions, Revision is that of the index, as in [SessionsPage].
+type ApprovalsPage struct {
+	Session   string            `json:"session,omitempty"`
+	Seq       uint64            `json:"seq,omitempty"`
+	Revision  uint64            `json:"revision,omitempty"`
+	Approvals []PendingApproval `json:"approvals"`
+	Next      string            `json:"next,omitempty"`
+	Partial   bool              `json:"partial,omitempty"`
+}
+
+// PendingApproval is a tool call that waits for approval since Requested, by the event Seq. Where the arguments are
+// left out because they are long, ArgsSize is their size in bytes. Expires is when time denies it; nil is never.
+type PendingApproval struct {
+	Session    string          `json:"session"`
+	Seq        uint64          `json:"seq"`
+	Call       CallKey         `json:"call"`
+	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
+	Args       json.RawMessage `json:"args,omitempty"`
+	ArgsSize   int             `json:"argsSize,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	By         string          `json:"by,omitempty"`
+	Requested  time.Time       `json:"requested"`
+	Expires    *time.Time      `json:"expires,omitempty"`
+}
+
+// SessionTree is a session's family as far as it is known: what it was branched from, what was branched from it, and so
+// on. Of relatives it names nothing but their ids and where they parted. Revision is that of the index. Partial says
+// that the index is being built, or that the family is larger than an answer.
+type SessionTree struct {
+	Session  string     `json:"session"`
+	Revision uint64     `json:"revision"`
+	Nodes    []TreeNode `json:"nodes"`
+	Partial  bool       `json:"partial,omitempty"`
+}
+
+// TreeNode is a session of a family, and where it was branched from.
+type TreeNode struct {
+	Session string         `json:"session"`
+	Parent  *SessionParent `json:"parent,omitempty"`
+}

@@ -1,0 +1,224 @@
+package toolargs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/schemas/toolargs"
+)
+
+// tooLong is when a validation counts as one that does not end. The bounds are well below it; the rest is for a machine
+// that is busy with other things.
+const tooLong = slowdown * 20 * time.Second
+
+// chain is a schema of n definitions each of which refers to the next k times under a keyword, and the last is a
+// string.
+func chain(n, k int, keyword string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
+	for i := range n {
+		refs := strings.Repeat(fmt.Sprintf(`{"$ref":"#/$defs/d%d"},`, i+1), k)
+		fmt.Fprintf(&b, `"d%d":{"%s":[%s]},`, i, keyword, strings.TrimSuffix(refs, ","))
+	}
+	fmt.Fprintf(&b, `"d%d":{"properties":{"s":{"type":"string"}}}}}`, n)
+	return b.String()
+}
+
+// list is a JSON array of n items.
+func list(n int, item func(i int) string) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = item(i)
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// object is a JSON object of n members.
+func object(n int, value string) string {
+	members := list(n, func(i int) string { return fmt.Sprintf(`"k%d":%s`, i, value) })
+	return "{" + members[1:len(members)-1] + "}"
+}
+
+func nested(n int, before, innermost, after string) string {
+	return strings.Repeat(before, n) + innermost + strings.Repeat(after, n)
+}
+
+// References that refer twice to the next, forty times, are 2^40 ways to the last.
+func TestRepeatedReferencesAreFollowedOnce(t *testing.T) {
+	t.Parallel()
+	for _, keyword := range []string{"allOf", "anyOf"} {
+		schema := compile(t, chain(40, 2, keyword))
+		if _, err := validate(t, schema, `{"s":"x"}`); err != nil {
+			t.Errorf("%s: %v", keyword, err)
+		}
+		_, err := validate(t, schema, `{"s":5}`)
+		if err == nil || !strings.Contains(err.Error(), "  - s: must be string\n") {
+			t.Errorf("%s: %v", keyword, err)
+		}
+	}
+	contains := compile(t, nested(60, `{"minContains":1,"maxContains":5,"contains":`, `{"type":"string"}`, `}`))
+	if _, err := validate(t, contains, nested(60, "[", `"x"`, "]")); err != nil {
+		t.Error(err)
+	}
+	if _, err := validate(t, contains, nested(60, "[", `5`, "]")); err == nil {
+		t.Error("accepted")
+	}
+}
+
+// validate fails the test where a validation takes too long.
+func validate(t *testing.T, schema *toolargs.Schema, args string) (json.RawMessage, error) {
+	t.Helper()
+	start := time.Now()
+	got, err := schema.Validate(t.Context(), "f", json.RawMessage(args))
+	if took := time.Since(start); took > tooLong {
+		t.Fatalf("took %v", took)
+	}
+	return got, err
+}
+
+const tooMuchWork = "  - root: checking the arguments takes more than 10000000 steps\n"
+
+func TestWorkIsBounded(t *testing.T) {
+	t.Parallel()
+	const many = 30_000
+	all := func(n int, schema string) string {
+		return `{"allOf":` + list(n, func(int) string { return schema }) + `}`
+	}
+	names := list(10_000, func(i int) string { return fmt.Sprintf(`"k%d"`, i) })
+	unions := list(1_500, func(i int) string { return fmt.Sprintf(`{"minItems":1000000,"maxItems":%d}`, i) })
+	expressions := list(1000, func(i int) string { return fmt.Sprintf(`"%d%s"`, i, strings.Repeat(".{1000}", 60)) })
+	for name, tt := range map[string]struct{ parameters, args string }{
+		"unique items": {`{"uniqueItems":true}`, list(many, func(i int) string { return fmt.Sprintf("[%d]", i) })},
+		"required":     {`{"required":` + names + `}`, object(many, "1")},
+		"properties":   {`{"properties":` + object(8_000, `{}`) + `}`, object(many, "1")},
+		"coerced":      {`{"type":"object","properties":` + object(2_000, `{"type":"string"}`) + `}`, object(many, "1")},
+		"unions":       {`{"anyOf":` + unions + `}`, list(many, func(int) string { return "{}" })},
+		"patterns":     {`{"patternProperties":` + object(4_000, `{}`) + `}`, object(many, "1")},
+		"enum":         {`{"enum":[` + object(10_000, "1") + `]}`, object(10_000, "1")},
+		"lengths":      {all(5_000, `{"minLength":1}`), `"` + strings.Repeat("x", 1<<20) + `"`},
+		"formats":      {all(3_000, `{"format":"uri"}`), `"` + strings.Repeat("x:", 1<<19) + `"`},
+		"expressions":  {`{"items":{"format":"regex"}}`, expressions},
+		"evaluated": {`{"unevaluatedProperties":false,` + all(2_000, `{"additionalProperties":{}}`)[1:],
+			object(many, "1")},
+		"items": {all(4_000, `{"items":{}}`), list(many, func(int) string { return "5" })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := validate(t, compile(t, tt.parameters), tt.args)
+			if err == nil || !strings.Contains(err.Error(), tooMuchWork) {
+				t.Errorf("got %.40s, %.200v", got, err)
+			}
+		})
+	}
+}
+
+func TestPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	mega := strings.Repeat("a", 1<<20)
+	for pattern, text := range map[string]string{
+		`(?=a)^(a+)+$`:     strings.Repeat("a", 64) + "!",
+		`(?=a)(a+)+$`:      mega + "!",
+		`(?=(a+)+b)`:       mega,
+		`^((a+)\\2?)+\\1b`: mega,
+		`(a*)*(\\1*)*b\\1`: mega,
+		`^(((a)|b)*)*\\3c`: mega,
+		`(?=a)(?:a{1000}){1000}(?:a{1000}){1000}b`: mega,
+		`(x?a?b?){300}(x?a?){400}c`:                mega, // Go's engine
+	} {
+		t.Run(pattern, func(t *testing.T) {
+			t.Parallel()
+			schema := compile(t, `{"properties":{"s":{"pattern":"`+pattern+`"}}}`)
+			_, err := validate(t, schema, `{"s":"`+text+`"}`)
+			if err == nil || !strings.Contains(err.Error(),
+				"  - root: checking the arguments takes more than 1s for the pattern ") {
+				t.Errorf("%.200v", err)
+			}
+		})
+	}
+	linear := compile(t, `{"properties":{"s":{"pattern":"(a+)+$"}}}`) // which Go's engine does at once
+	if _, err := validate(t, linear, `{"s":"`+mega[:len(mega)/slowdown]+`"}`); err != nil {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// Many at once are over as soon as they may take, one after the other where they need memory.
+func TestPatternsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	schema := compile(t, `{"properties":{"s":{"pattern":"(?=(a+)+b)"}}}`)
+	for i := range 4 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			if _, err := validate(t, schema, `{"s":"`+strings.Repeat("a", 1<<(3*i+11))+`"}`); err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+func TestQuotedArgumentsAreBounded(t *testing.T) {
+	t.Parallel()
+	deep := nested(900, "[", list(100_000, func(int) string { return "1" }), "]")
+	_, err := validate(t, compile(t, `{"type":"object"}`), deep)
+	if err == nil || len(err.Error()) > 300_000 || !strings.HasSuffix(err.Error(), " [cut]") {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// Whoever waits for a validation may stop to: while it walks, while it tries a pattern of either engine. One that is
+// over at once is not ended: what an aborted run makes of its calls does not depend on when they are checked.
+func TestContextEndsValidation(t *testing.T) {
+	t.Parallel()
+	errStop := errors.New("stopped")
+	text := `{"s":"` + strings.Repeat("a", 1<<20) + `"}`
+	for name, tt := range map[string]struct{ parameters, args string }{
+		"walk":      {`{"uniqueItems":true}`, list(30_000, func(i int) string { return fmt.Sprintf("[%d]", i) })},
+		"linear":    {`{"properties":{"s":{"pattern":"(x?a?b?){300}(x?a?){400}c"}}}`, text},
+		"lookahead": {`{"properties":{"s":{"pattern":"(?=(a+)+b)"}}}`, text},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(errStop)
+			got, err := compile(t, tt.parameters).Validate(ctx, "f", json.RawMessage(tt.args))
+			if !errors.Is(err, errStop) {
+				t.Errorf("got %.40s, %.200v", got, err)
+			}
+			if _, err := compile(t, `{}`).Validate(ctx, "f", json.RawMessage(`{}`)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
+	unions := nested(60, `{"anyOf":[`, `{"enum":`+list(20_000, func(int) string { return "1" })+`}`, `]}`)
+	patterns := list(80, func(i int) string { return fmt.Sprintf(`{"pattern":"%d.{1000}"}`, i) })
+	for name, tt := range map[string]struct{ parameters, want string }{
+		"large":          {`{"enum":["` + strings.Repeat("x", 128<<10) + `"]}`, "more than 131072"},
+		"deep":           {nested(201, `{"not":`, "{}", "}"), "nested deeper than 200"},
+		"endless":        {`{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}`, "refers to itself without end"},
+		"unions":         {unions, "more than 1000000 values"},
+		"long pattern":   {`{"pattern":"` + strings.Repeat("x", 5<<10) + `"}`, "has 5120 bytes, more than 4096"},
+		"large pattern":  {`{"pattern":"` + strings.Repeat(".{1000}", 100) + `"}`, "more than 65536"},
+		"large patterns": {`{"allOf":` + patterns + `}`, "more than 65536 instructions"},
+		"broken":         {`{"pattern":"("}`, "missing closing )"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := toolargs.Check(json.RawMessage(tt.parameters)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %.300v, want %q", err, tt.want)
+			}
+		})
+	}
+	for _, parameters := range []string{``, `{}`, `false`, `{"required":["a"]}`, chain(40, 2, "allOf")} {
+		if err := toolargs.Check(json.RawMessage(parameters)); err != nil {
+			t.Errorf("%s: %v", parameters, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package toolargs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	// maxSteps is how much work one validation may be: steps of some nanoseconds each, most of them a schema held against
+	// a value, or a member looked at to find another.
+	maxSteps = 10_000_000
+	// lookEvery is how many steps go by between two looks at the context, and before the first.
+	lookEvery = 10_000
+)
+
+var (
+	errWork  = fmt.Errorf("checking the arguments takes more than %d steps", maxSteps)
+	errEnded = errors.New("nobody waits for the validation any more") // never seen by callers
+)
+
+// budget is the work that one validation may still do. It is used by one goroutine.
+type budget struct {
+	done     <-chan struct{} // closed when the validation is to end
+	left     int             // steps
+	lookAt   int             // what is left when done is looked at again
+	patterns time.Duration   // spent on patterns that may take long
+	err      error           // why there is nothing left
+}
+
+func newBudget(done <-chan struct{}) *budget {
+	return &budget{done: done, left: maxSteps, lookAt: maxSteps - lookEvery}
+}
+
+// spend takes n steps, and reports whether the validation may go on.
+func (b *budget) spend(n int) bool {
+	b.left -= n
+	return b.left >= b.lookAt || b.goesOn()
+}
+
+// goesOn reports whether there is something left, and somebody waiting.
+func (b *budget) goesOn() bool {
+	if b.err != nil {
+		return false
+	}
+	select {
+	case <-b.done:
+		b.end(errEnded)
+		return false
+	default:
+	}
+	if b.left < 0 {
+		b.end(errWork)
+		return false
+	}
+	b.lookAt = b.left - lookEvery
+	return true
+}
+
+// end ends the validation.
+func (b *budget) end(err error) {
+	b.err, b.lookAt = err, math.MaxInt // so that spend hears of it
+}
+
+// patternTimer counts the time of patterns against the budget.
+type patternTimer struct {
+	budget *budget
+	source string
+	start  time.Time
+}
+
+func (b *budget) startPattern(source string) patternTimer { return patternTimer{b, source, time.Now()} }
+
+// goesOn reports whether the pattern may be tried on.
+func (t patternTimer) goesOn() bool {
+	if t.budget.goesOn() && t.budget.patterns+time.Since(t.start) > maxPatternTime {
+		t.end()
+	}
+	return t.budget.err == nil
+}
+
+// end ends the validation because of the pattern.
+func (t patternTimer) end() {
+	t.budget.end(fmt.Errorf("checking the arguments takes more than %v for the pattern %q", maxPatternTime, t.source))
+}
+
+func (t patternTimer) stop() { t.budget.patterns += time.Since(t.start) }

@@ -1,0 +1,108 @@
+package schemas
+
+import "encoding/json"
+
+// result reads a tool's result.
+func (w *writtenObject) result() (r ToolResult) {
+	w.open()
+	w.need("content")
+	r.Content = w.contents()
+	if w.has("details") {
+		r.Details = w.json()
+	}
+	if w.has("terminate") {
+		r.Terminate = w.flag()
+		w.ok = w.ok && r.Terminate
+	}
+	w.close()
+	return r
+}
+
+// contents reads a list of blocks. Images and what has a signature take the long way.
+func (w *writtenObject) contents() Contents {
+	list := Contents{}
+	w.want("[")
+	for w.ok && w.pos < len(w.text) && w.text[w.pos] != ']' {
+		if len(list) > 0 {
+			w.want(",")
+		}
+		w.open()
+		switch w.neededText("type") {
+		case string(ContentText):
+			list = append(list, Text{Text: w.neededText("text")})
+		case string(ContentThinking):
+			list = append(list, Thinking{Thinking: w.neededText("thinking")})
+		case string(ContentToolCall):
+			call := ToolCall{ID: w.neededText("id"), Name: w.neededText("name")}
+			w.need("arguments")
+			call.Arguments = w.json()
+			list = append(list, call)
+		default:
+			w.ok = false
+		}
+		w.close()
+	}
+	w.want("]")
+	w.begun = true
+	return list
+}
+
+// writtenMessage reads a message of a transcript.
+func writtenMessage(raw []byte) (m Message, ok bool) {
+	w := newWrittenObject(raw)
+	w.open()
+	switch w.neededText("role") {
+	case string(RoleUser):
+		m = w.user()
+	case string(RoleAssistant):
+		m = w.assistant()
+	case string(RoleToolResult):
+		m = w.toolResult()
+	default:
+		return nil, false
+	}
+	w.close()
+	return m, w.complete()
+}
+
+func (w *writtenObject) user() *UserMessage {
+	m := new(UserMessage)
+	w.need("content")
+	m.Content = w.contents()
+	m.Timestamp = w.optionalCount("timestamp")
+	return m
+}
+
+func (w *writtenObject) assistant() *AssistantMessage {
+	m := new(AssistantMessage)
+	w.need("content")
+	m.Content = w.contents()
+	m.API, m.Provider, m.Model = w.optionalText("api"), w.optionalText("provider"), w.optionalText("model")
+	m.ResponseModel, m.ResponseID = w.optionalText("responseModel"), w.optionalText("responseId")
+	w.need("usage")
+	if usage := w.raw(); string(usage) != noUsage {
+		w.ok = w.ok && json.Unmarshal(usage, &m.Usage) == nil
+	}
+	m.StopReason = StopReason(w.neededText("stopReason"))
+	m.ErrorMessage = w.optionalText("errorMessage")
+	m.Timestamp = w.optionalCount("timestamp")
+	return m
+}
+
+// noUsage is how a usage of nothing is written.
+const noUsage = `{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,` +
+	`"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
+
+func (w *writtenObject) toolResult() *ToolResultMessage {
+	m := new(ToolResultMessage)
+	m.ToolCallID, m.ToolName = w.neededText("toolCallId"), w.neededText("toolName")
+	w.need("content")
+	m.Content = w.contents()
+	if w.has("details") {
+		m.Details = w.json()
+	}
+	w.need("isError")
+	m.IsError = w.flag()
+	m.Timestamp = w.optionalCount("timestamp")
+	return m
+}

@@ -1,0 +1,64 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// devices are those of the machine that a command finds in its /dev.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// links are the other names there.
+var links = map[string]string{
+	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+	"ptmx": "pts/ptmx",
+}
+
+// copyDevices copies the mounts of the devices, while they can be reached. They are in the order of devices.
+func copyDevices() ([]int, error) {
+	copies := make([]int, len(devices))
+	for i, name := range devices {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return nil, fmt.Errorf("copy /dev/%s: %w", name, err)
+		}
+		copies[i] = fd
+	}
+	return copies, nil
+}
+
+// mountDev mounts a /dev with little in it, and terminals and shared memory of its own.
+func mountDev(copies []int) error {
+	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
+	if err := mount("tmpfs", "/dev", "tmpfs", flags|unix.MS_NODEV, "mode=0755,size=64k"); err != nil {
+		return err
+	}
+	for i, name := range devices {
+		if err := os.WriteFile("/dev/"+name, nil, 0o644); err != nil {
+			return err
+		}
+		if err := attach(copies[i], "/dev/"+name); err != nil {
+			return err
+		}
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, "/dev/"+name); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"/dev/pts", shm} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mount("devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=620"); err != nil {
+		return err
+	}
+	if err := mountTmp(shm); err != nil {
+		return err
+	}
+	// Not what is mounted below it.
+	return mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV|flags, "")
+}

@@ -1,0 +1,136 @@
+package jail
+
+import "golang.org/x/net/bpf"
+
+// Calls of the kernel that reach past a sandbox are refused to commands by a filter (seccomp(2)):
+//
+//   - those for keys: a keyring of the user, who is the worker's, can be used by whoever knows its number;
+//   - new user namespaces: in one a command would have all powers, and much more of the kernel to try them on;
+//   - sockets other than the usual ones: those to the machine's host, for example, know no network namespace;
+//   - files in the workspace that give whoever executes them the rights of their owner, who is the worker's user, or
+//     root: outside they work;
+//   - what does any of this unseen: calls whose arguments are in memory, or are carried out later.
+
+// Numbers of the kernel's interface, as of linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h, errno.h. The
+// package for it has them on Linux only, and some only for the architecture it is compiled for.
+const (
+	newUserNamespace = 0x10000000
+	creating         = 0x00400040 // O_CREAT, and O_TMPFILE without O_DIRECTORY
+	givingRights     = 0o6000     // S_ISUID, S_ISGID
+
+	retAllow = 0x7fff0000
+	retErrno = 0x00050000
+
+	notPermitted   = 1
+	noSuchCall     = 38
+	noSuchProtocol = 97
+
+	offsetNumber   = 0
+	offsetArch     = 4
+	offsetArgument = 16 // the lower half of the first one, on machines that begin with it; each has 8 bytes
+)
+
+// families are the usual kinds of sockets: unix, IPv4, IPv6, netlink and packet.
+var families = []uint32{1, 2, 10, 16, 17}
+
+// An arch is a set of system calls that a kernel offers, and their numbers. An older one is offered for the programs of
+// 32-bit machines.
+type arch struct {
+	audit                  uint32
+	ignore                 uint32   // bits of a number that make no difference here
+	missing                []uint32 // answered as if they were not there
+	unshare, clone, socket uint32   // decided by the first argument
+	modes                  []modeCall
+	opens                  []modeCall
+}
+
+// A modeCall is a call with the mode of a file, in the argument mode, from 0 on. Of opens, the flags are before it.
+type modeCall struct {
+	call uint32
+	mode int
+}
+
+// The calls that are missing are add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386,
+// socketcall. Modes are of chmod, fchmod, fchmodat, fchmodat2, creat, mknod and mknodat.
+var (
+	amd64 = arch{
+		0xc000003e, 0x40000000, []uint32{248, 249, 250, 435, 437, 425}, 272, 56, 41,
+		[]modeCall{{90, 1}, {91, 1}, {268, 2}, {452, 2}, {85, 1}, {133, 1}, {259, 2}}, []modeCall{{2, 2}, {257, 3}},
+	}
+	i386 = arch{
+		0x40000003, 0, []uint32{286, 287, 288, 435, 437, 425, 102}, 310, 120, 359,
+		[]modeCall{{15, 1}, {94, 1}, {306, 2}, {452, 2}, {8, 1}, {14, 1}, {297, 2}}, []modeCall{{5, 2}, {295, 3}},
+	}
+	arm64 = arch{
+		0xc00000b7, 0, []uint32{217, 218, 219, 435, 437, 425}, 97, 220, 198,
+		[]modeCall{{52, 1}, {53, 2}, {452, 2}, {33, 2}}, []modeCall{{56, 3}},
+	}
+	arm = arch{
+		0x40000028, 0, []uint32{309, 310, 311, 435, 437, 425}, 337, 120, 281,
+		[]modeCall{{15, 1}, {94, 1}, {333, 2}, {452, 2}, {8, 1}, {14, 1}, {324, 2}}, []modeCall{{5, 2}, {322, 3}},
+	}
+	riscv = arch{
+		0xc00000f3, 0, []uint32{217, 218, 219, 435, 437, 425}, 97, 220, 198,
+		[]modeCall{{52, 1}, {53, 2}, {452, 2}, {33, 2}}, []modeCall{{56, 3}},
+	}
+)
+
+// arches are those of a machine by its GOARCH, its own first.
+var arches = map[string][]arch{
+	"amd64": {amd64, i386}, "386": {i386}, "arm64": {arm64, arm}, "arm": {arm}, "riscv64": {riscv},
+}
+
+// filterFor is the filter for machines that have these. Calls of others are answered as if there were none.
+func filterFor(list []arch) []bpf.Instruction {
+	filter := []bpf.Instruction{bpf.LoadAbsolute{Off: offsetArch, Size: 4}}
+	for _, a := range list {
+		calls := a.filter()
+		filter = append(filter, bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.audit, SkipFalse: uint8(len(calls))})
+		filter = append(filter, calls...)
+	}
+	return append(filter, refuse(noSuchCall))
+}
+
+func refuse(errno uint32) bpf.Instruction { return bpf.RetConstant{Val: retErrno | errno} }
+
+// argument loads an argument of a call, from 0 on.
+func argument(n int) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: offsetArgument + 8*uint32(n), Size: 4}
+}
+
+// unlessBits skips so many instructions if none of the bits is there.
+func unlessBits(bits uint32, skip uint8) bpf.Instruction {
+	return bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: skip}
+}
+
+// filter decides about every call of an arch.
+func (a arch) filter() []bpf.Instruction {
+	allow := bpf.RetConstant{Val: retAllow}
+	list := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: ^a.ignore},
+	}
+	when := func(call uint32, then ...bpf.Instruction) {
+		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: call, SkipFalse: uint8(len(then))})
+		list = append(list, then...)
+	}
+	for _, call := range a.missing {
+		when(call, refuse(noSuchCall))
+	}
+	for _, call := range []uint32{a.unshare, a.clone} {
+		when(call, argument(0), unlessBits(newUserNamespace, 1), refuse(notPermitted), allow)
+	}
+	for _, c := range a.modes {
+		when(c.call, argument(c.mode), unlessBits(givingRights, 1), refuse(notPermitted), allow)
+	}
+	for _, c := range a.opens {
+		when(c.call, argument(c.mode-1), unlessBits(creating, 3),
+			argument(c.mode), unlessBits(givingRights, 1), refuse(notPermitted), allow)
+	}
+	socket := []bpf.Instruction{argument(0)}
+	for _, family := range families {
+		socket = append(socket, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipFalse: 1}, allow)
+	}
+	when(a.socket, append(socket, refuse(noSuchProtocol))...)
+	return append(list, allow)
+}

@@ -1,0 +1,67 @@
+package jail
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// assembled is the filter for this machine.
+func assembled() ([]unix.SockFilter, error) {
+	list, ok := arches[runtime.GOARCH]
+	if !ok {
+		return nil, fmt.Errorf("the system calls of %s are not known", runtime.GOARCH)
+	}
+	raw, err := bpf.Assemble(filterFor(list))
+	if err != nil {
+		return nil, fmt.Errorf("assemble the filter of system calls: %w", err)
+	}
+	filter := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	return filter, nil
+}
+
+// filterCalls has the filter in force for this thread and the programs that it becomes. It has no way to powers any
+// more.
+func filterCalls() error {
+	filter, err := assembled()
+	if err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
+		uintptr(unsafe.Pointer(&program)))
+	runtime.KeepAlive(filter)
+	if errno != 0 {
+		return fmt.Errorf("filter system calls: %w", errno)
+	}
+	return nil
+}
+
+// filterPipe is a descriptor that the filter can be read from, also by a program that this one becomes.
+func filterPipe() (fd int, err error) {
+	filter, err := assembled()
+	if err != nil {
+		return -1, err
+	}
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.NativeEndian, filter); err != nil {
+		return -1, fmt.Errorf("write the filter of system calls: %w", err)
+	}
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], 0); err != nil {
+		return -1, os.NewSyscallError("pipe2", err)
+	}
+	if _, err := unix.Write(ends[1], b.Bytes()); err != nil { // less than a pipe holds
+		return -1, fmt.Errorf("write the filter of system calls: %w", err)
+	}
+	return ends[0], unix.Close(ends[1])
+}

@@ -1,0 +1,35 @@
+package jail
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The numbers of this machine's calls are those that the system's package has.
+func TestNumbersOfCalls(t *testing.T) {
+	t.Parallel()
+	list, ok := arches[runtime.GOARCH]
+	if !ok {
+		t.Skipf("there is no sandbox on %s", runtime.GOARCH)
+	}
+	a := list[0]
+	want := []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_CLONE3,
+		unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP}
+	if !slices.Equal(a.missing[:6], want) || a.unshare != unix.SYS_UNSHARE || a.clone != unix.SYS_CLONE ||
+		a.socket != unix.SYS_SOCKET {
+		t.Errorf("%+v, want %v, %d, %d, %d", a, want, unix.SYS_UNSHARE, unix.SYS_CLONE, unix.SYS_SOCKET)
+	}
+	calls := map[modeCall]bool{}
+	for _, c := range append(a.modes, a.opens...) {
+		calls[c] = true
+	}
+	for _, c := range []modeCall{{unix.SYS_FCHMOD, 1}, {unix.SYS_FCHMODAT, 2}, {unix.SYS_FCHMODAT2, 2},
+		{unix.SYS_MKNODAT, 2}, {unix.SYS_OPENAT, 3}} {
+		if !calls[c] {
+			t.Errorf("call %d is not in %v", c.call, calls)
+		}
+	}
+}

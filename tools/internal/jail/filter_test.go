@@ -1,0 +1,94 @@
+package jail
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/net/bpf"
+)
+
+// called is what the filter answers to a call.
+func called(t *testing.T, list []arch, audit, number uint32, arguments ...uint32) uint32 {
+	t.Helper()
+	vm, err := bpf.NewVM(filterFor(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 64)
+	binary.BigEndian.PutUint32(data[offsetNumber:], number) // as the machine of the package reads it
+	binary.BigEndian.PutUint32(data[offsetArch:], audit)
+	for n, value := range arguments {
+		binary.BigEndian.PutUint32(data[offsetArgument+8*n:], value)
+	}
+	answer, err := vm.Run(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(answer)
+}
+
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	const (
+		read, x32 = 0, 0x40000000
+		thread    = 0x00010f00
+	)
+	for goarch, list := range arches {
+		for _, a := range list {
+			for name, c := range map[string]struct{ call, argument, want uint32 }{
+				"any call":              {999, 0, retAllow},
+				"another any call":      {read, 0, retAllow},
+				"add_key":               {a.missing[0], 0, retErrno | noSuchCall},
+				"keyctl":                {a.missing[2], 0, retErrno | noSuchCall},
+				"clone3":                {a.missing[3], 0, retErrno | noSuchCall},
+				"unshare":               {a.unshare, 0x20000, retAllow},
+				"unshare a user":        {a.unshare, newUserNamespace | 0x20000, retErrno | notPermitted},
+				"clone of a thread":     {a.clone, thread, retAllow},
+				"clone of a user":       {a.clone, newUserNamespace | 17, retErrno | notPermitted},
+				"unix socket":           {a.socket, 1, retAllow},
+				"IPv6 socket":           {a.socket, 10, retAllow},
+				"socket to the host":    {a.socket, 40, retErrno | noSuchProtocol},
+				"socket of the ciphers": {a.socket, 38, retErrno | noSuchProtocol},
+			} {
+				if got := called(t, list, a.audit, c.call, c.argument); got != c.want {
+					t.Errorf("%s, %#x, %s: %#x, want %#x", goarch, a.audit, name, got, c.want)
+				}
+			}
+			for _, c := range a.modes {
+				testMode(t, list, a, c, 0)
+			}
+			for _, c := range a.opens {
+				testMode(t, list, a, c, 0x41)
+				arguments := make([]uint32, c.mode+1)
+				arguments[c.mode] = 0o4755 // means nothing where no file is made
+				if got := called(t, list, a.audit, c.call, arguments...); got != retAllow {
+					t.Errorf("%s, %#x, open %d for reading: %#x", goarch, a.audit, c.call, got)
+				}
+			}
+		}
+	}
+	if got := called(t, arches["amd64"], amd64.audit, x32|amd64.missing[2], 0); got != retErrno|noSuchCall {
+		t.Errorf("keyctl of x32: %#x", got)
+	}
+	if got := called(t, arches["amd64"], i386.audit, 102, 1); got != retErrno|noSuchCall {
+		t.Errorf("socketcall of i386: %#x", got)
+	}
+	if got := called(t, arches["amd64"], 0x80000016, 4, 0); got != retErrno|noSuchCall {
+		t.Errorf("an arch that is not there: %#x", got)
+	}
+}
+
+// testMode makes a file with a call, or changes its mode.
+func testMode(t *testing.T, list []arch, a arch, c modeCall, flags uint32) {
+	t.Helper()
+	for mode, want := range map[uint32]uint32{
+		0o755: retAllow, 0o1777: retAllow, 0o4755: retErrno | notPermitted, 0o2755: retErrno | notPermitted,
+		0o100000 | 0o4755: retErrno | notPermitted,
+	} {
+		arguments := make([]uint32, c.mode+1)
+		arguments[c.mode-1], arguments[c.mode] = flags, mode
+		if got := called(t, list, a.audit, c.call, arguments...); got != want {
+			t.Errorf("%#x, call %d, mode %o: %#x, want %#x", a.audit, c.call, mode, got, want)
+		}
+	}
+}
