@@ -151,7 +151,7 @@ func (c *Client) head(ctx context.Context, session string) (place, error) {
 		return place{}, fmt.Errorf("direct get: %s: %w", jetstream.SequenceHeader, err)
 	}
 	if !schemas.IsLog(session, m.Header, m.Data) {
-		return c.before(ctx, session, stream)
+		return c.headOf(ctx, session)
 	}
 	_, last, err := schemas.LogSpan(session, m.Header)
 	if err != nil {
@@ -160,12 +160,14 @@ func (c *Client) head(ctx context.Context, session string) (place, error) {
 	return place{stream, last}, nil
 }
 
-// before returns the place of the last message of a session's log that is followed by one that is none of it.
-func (c *Client) before(ctx context.Context, session string, stream uint64) (at place, err error) {
+// headOf returns the place of a session's last message where something follows it that is no part of the log. It reads
+// the whole log.
+func (c *Client) headOf(ctx context.Context, session string) (at place, err error) {
 	for m, err := range c.stored(ctx, schemas.StreamEvents, c.subjects.Event(session), after(0)) {
 		if err != nil {
 			return place{}, err
 		}
+		at.stream = m.seq // as far as was read, which is farther than the message that was asked for
 		if !schemas.IsLog(session, m.header, m.data) {
 			continue
 		}
@@ -173,7 +175,6 @@ func (c *Client) before(ctx context.Context, session string, stream uint64) (at 
 			return place{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
-	at.stream = stream
 	return at, nil
 }
 
