@@ -2,8 +2,10 @@ package system
 
 import (
 	"context"
+	"errors"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -45,25 +47,37 @@ func (s *System) Until(tb testing.TB, session, what string, last func(schemas.Ev
 	return nil
 }
 
-// Messages is how many messages a stream holds, those that match the subject if there is one.
-func (s *System) Messages(tb testing.TB, stream, subject string) uint64 {
+// Messages is how many messages a stream holds, those that match the subject if there is one. A cluster that elects
+// leaders may leave the question without an answer, so it is asked again.
+func (s *System) Messages(tb testing.TB, stream, subject string) (n uint64) {
 	tb.Helper()
-	info, err := s.Client.JetStream().Stream(tb.Context(), stream)
+	var err error
+	Eventually(tb, "stream "+stream+" tells what it holds", func() bool {
+		n, err = s.messages(tb.Context(), stream, subject)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
+			tb.Fatal(err)
+		}
+		return err == nil
+	})
+	return n
+}
+
+func (s *System) messages(ctx context.Context, stream, subject string) (n uint64, err error) {
+	info, err := s.Client.JetStream().Stream(ctx, stream)
 	if err != nil {
-		tb.Fatal(err)
+		return 0, err
 	}
 	if subject == "" {
-		return info.CachedInfo().State.Msgs
+		return info.CachedInfo().State.Msgs, nil
 	}
-	detail, err := info.Info(tb.Context(), jetstream.WithSubjectFilter(subject))
+	detail, err := info.Info(ctx, jetstream.WithSubjectFilter(subject))
 	if err != nil {
-		tb.Fatal(err)
+		return 0, err
 	}
-	var n uint64
 	for _, count := range detail.State.Subjects {
 		n += count
 	}
-	return n
+	return n, nil
 }
 
 // EmptyInbox waits until every command is acknowledged.
