@@ -2,10 +2,8 @@ package system
 
 import (
 	"context"
-	"errors"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -51,11 +49,10 @@ func (s *System) Until(tb testing.TB, session, what string, last func(schemas.Ev
 // leaders may leave the question without an answer, so it is asked again.
 func (s *System) Messages(tb testing.TB, stream, subject string) (n uint64) {
 	tb.Helper()
-	var err error
 	Eventually(tb, "stream "+stream+" tells what it holds", func() bool {
-		n, err = s.messages(tb.Context(), stream, subject)
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
-			tb.Fatal(err)
+		var err error
+		if n, err = s.messages(tb.Context(), stream, subject); err != nil {
+			tb.Logf("how many messages %s holds: %v", stream, err)
 		}
 		return err == nil
 	})
