@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/models"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
@@ -65,7 +66,8 @@ func (g *guarded) as(user string) string {
 // conn connects as a user, whose replies come to an inbox of his own.
 func (g *guarded) conn(user string) *bus.Conn {
 	g.t.Helper()
-	c, err := bus.Connect(g.t.Context(), bus.ConnOptions{URL: g.as(user), Name: user, InboxPrefix: inboxPrefix(user)})
+	c, err := bus.Connect(g.t.Context(), bus.ConnOptions{URL: g.as(user), Name: user,
+		Dial: dial.Settings{InboxPrefix: inboxPrefix(user)}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
