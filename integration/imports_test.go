@@ -73,7 +73,7 @@ var importRules = []importRule{
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
 		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
 	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
-	{"tools/worker", []string{"schemas", "tools", "bus/natsio", "bus/pubsub"},
+	{"tools/worker", []string{"schemas", "tools", "bus/dial", "bus/natsio", "bus/pubsub"},
 		[]string{natsClient, watermill, prometheus}},
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
 		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",

@@ -22,7 +22,7 @@ func TestReadContextByName(t *testing.T) { // sets the environment
 		t.Fatal(err)
 	}
 	url, o, err := dial.ReadContext("work")
-	want := dial.Settings{CredsFile: "/keys/my.creds", CAFile: "/home/me/ca.pem", CertFile: "c.pem", KeyFile: "k.pem", 
+	want := dial.Settings{CredsFile: "/keys/my.creds", CAFile: "/home/me/ca.pem", CertFile: "c.pem", KeyFile: "k.pem",
 		TLSFirst: true, Domain: "hub"}
 	if err != nil || url != "nats://a,nats://b" || o != want {
 		t.Errorf("got %q, %+v, %v", url, o, err)

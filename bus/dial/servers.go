@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Servers splits a list of URLs at its commas. An empty list has no URL.
@@ -51,3 +53,7 @@ func Redact(list string) string {
 	}
 	return strings.Join(urls, ",")
 }
+
+// Connected is the URL of the server that a connection has, without credentials, "" without one.
+// [nats.Conn.ConnectedUrlRedacted] would show a token.
+func Connected(nc *nats.Conn) string { return Redact(nc.ConnectedUrl()) }

@@ -74,7 +74,7 @@ func connection(name string, log *slog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info("connection to nats is back", "url", Redact(nc.ConnectedUrl()))
+			log.Info("connection to nats is back", "url", Connected(nc))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			subject := ""
