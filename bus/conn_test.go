@@ -13,6 +13,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
@@ -66,13 +67,13 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 		"no server":                    {},
 		"two servers":                  {URL: s.ClientURL(), InProcess: s},
 		"a malformed URL":              {URL: "nats://ann:s3cret/x@host:1"},
-		"two kinds of credentials":     {InProcess: s, User: "ann", Password: "s3cret", Token: "s3cret"},
-		"a seed file that is none":     {InProcess: s, NKeySeedFile: notASeed},
-		"a creds file that is missing": {InProcess: s, CredsFile: "missing"},
-		"a CA that is missing":         {URL: s.ClientURL(), CAFile: "missing"},
-		"a key without a certificate":  {URL: s.ClientURL(), KeyFile: "missing"},
+		"two kinds of credentials":     {InProcess: s, Dial: dial.Settings{User: "ann", Password: "s3cret", Token: "s3cret"}},
+		"a seed file that is none":     {InProcess: s, Dial: dial.Settings{NKeySeedFile: notASeed}},
+		"a creds file that is missing": {InProcess: s, Dial: dial.Settings{CredsFile: "missing"}},
+		"a CA that is missing":         {URL: s.ClientURL(), Dial: dial.Settings{CAFile: "missing"}},
+		"a key without a certificate":  {URL: s.ClientURL(), Dial: dial.Settings{KeyFile: "missing"}},
 		"a prefix with a wildcard":     {InProcess: s, Prefix: "a.*"},
-		"an inbox prefix":              {InProcess: s, InboxPrefix: "a.>"},
+		"an inbox prefix":              {InProcess: s, Dial: dial.Settings{InboxPrefix: "a.>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := bus.Connect(bustest.Deadline(t), o)
@@ -112,7 +113,8 @@ func TestConnectWithCredentials(t *testing.T) {
 	s := lockedServer(t)
 	var log bustest.Log
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{
-		URL: s.ClientURL(), User: "ann", Password: "s3cret", Logger: log.Logger(), InboxPrefix: "_INBOX_ann",
+		URL: s.ClientURL(), Logger: log.Logger(),
+		Dial: dial.Settings{User: "ann", Password: "s3cret", InboxPrefix: "_INBOX_ann"},
 	})
 	if err != nil {
 		t.Fatal(err)

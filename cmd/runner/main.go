@@ -39,6 +39,8 @@ type grammar struct {
 	Models   modelsCommand    `cmd:"" help:"List the models of the catalogue."`
 	Tools    listing.Tools    `cmd:"" help:"List the tools that workers announce."`
 	Profiles listing.Profiles `cmd:"" help:"List the named agents that sessions may follow."`
+
+	Permissions permissionsCommand `cmd:"" help:"Write the NATS configuration of a user with roles."`
 }
 
 // program is the runner's command line, to be read once.

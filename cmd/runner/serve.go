@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
@@ -71,7 +72,7 @@ func (s *service) where() string {
 	if s.server != nil {
 		return s.server.ClientURL()
 	}
-	return s.Conn.NATS().ConnectedUrlRedacted()
+	return dial.Connected(s.Conn.NATS())
 }
 
 // open starts or reaches the server, makes the streams, and puts the parts together.

@@ -38,7 +38,7 @@ func startServing(t *testing.T, args ...string) *process {
 	return start(t, nil, append([]string{"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-json"}, args...)...)
 }
 
-func dial(t *testing.T, p *process) *nats.Conn {
+func natsOf(t *testing.T, p *process) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(p.logged("runner starts", "nats"))
 	if err != nil {
@@ -64,7 +64,7 @@ func ask[T any](t *testing.T, nc *nats.Conn, subject string) (answer T) {
 func TestServe(t *testing.T) {
 	p := startServing(t, "--id", "r1", "--model", "rehearsal", "--log-level", "debug").ready()
 	web := "http://" + p.logged("health and metrics", "address")
-	nc := dial(t, p)
+	nc := natsOf(t, p)
 
 	live, err := nc.SubscribeSync("agent.live.s1.event")
 	if err != nil {
@@ -173,7 +173,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Cleanup(release) // for the command, which nobody kills
 	p := startServing(t, "--model", "rehearsal", "--root", root, "--stop-timeout", "10m").ready()
 	web := "http://" + p.logged("health and metrics", "address")
-	command(t, dial(t, p), "agent.cmd.s1.prompt", "!touch begun; until [ -e go ]; do sleep 0.05; done")
+	command(t, natsOf(t, p), "agent.cmd.s1.prompt", "!touch begun; until [ -e go ]; do sleep 0.05; done")
 	eventually(t, "the command runs", func() bool {
 		_, err := os.Stat(filepath.Join(root, "begun"))
 		return err == nil

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
@@ -65,7 +66,7 @@ func (w *Worker) announceOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	for _, a := range w.announcements {
-		msg := &nats.Msg{Subject: "$KV." + schemas.BucketTools + "." + a.key, Data: a.value}
+		msg := &nats.Msg{Subject: natsio.KeySubject(w.opts.JS, schemas.BucketTools, a.key), Data: a.value}
 		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
 			return fmt.Errorf("key %s: %w", a.key, err)
 		}
@@ -79,7 +80,7 @@ func (w *Worker) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
 	for _, a := range w.announcements {
-		msg := nats.NewMsg("$KV." + schemas.BucketTools + "." + a.key)
+		msg := nats.NewMsg(natsio.KeySubject(w.opts.JS, schemas.BucketTools, a.key))
 		msg.Header = nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
 		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
 			w.opts.Logger.Warn("announcement not withdrawn", "worker", w.opts.ID, "key", a.key, "err", err)
