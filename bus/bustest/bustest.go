@@ -22,8 +22,12 @@ import (
 // SmallPartitions is how many partitions [Small] has.
 const SmallPartitions = 16
 
-// Main runs the tests of a package and then looks for goroutines that are left, but for those of the named functions.
+// Main runs the tests of a package, eight parallel ones at once, and then looks for goroutines that are left, but for
+// those of the named functions.
 func Main(m *testing.M, but ...string) {
+	if err := TestsAtOnce(atOnce); err != nil {
+		panic(err)
+	}
 	// A goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached its source.
 	but = append(but, "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3")
 	var o []goleak.Option

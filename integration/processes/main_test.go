@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func test(m *testing.M) error {
-	if err := process.TestsAtOnce(atOnce); err != nil {
+	if err := bustest.TestsAtOnce(atOnce); err != nil {
 		return err
 	}
 	if err := process.AdoptOrphans(); err != nil {
