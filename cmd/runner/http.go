@@ -3,16 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/loopbus/loopbus/bus/queries"
 	natsservice "github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
 )
 
@@ -22,31 +16,8 @@ const version = "0.1.0"
 // serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions, its own tools are
 // announced, and the servers store what it says) and /metrics.
 func (s *service) serveHTTP(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if reason := s.unready(ctx); reason != "" {
-			http.Error(w, reason, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
-	if err != nil {
-		return fmt.Errorf("--http: %w", err)
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = server.Shutdown(stop)
-	})()
-	s.log.Info("health and metrics", "address", listener.Addr().String())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	unready := func() string { return s.unready(ctx) }
+	return observe.Serve(ctx, s.o.Observe.HTTP, s.registry, unready, s.log)
 }
 
 // unready says why the runner should get no traffic, or "".

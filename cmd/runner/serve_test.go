@@ -87,7 +87,7 @@ func TestServe(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok",
-		"/metrics": `loopbus_runs_total{reason="no_tool_calls"} 1`} {
+		"/metrics": `loopbus_runs_total{profile="",reason="no_tool_calls"} 1`} {
 		if code, body := get(web + path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %q is missing in\n%s", path, code, want, body)
 		}

@@ -93,7 +93,7 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	r := &Runner{Conn: conn, o: o, ready: make(chan struct{})}
 	o.Inbox.Outcome = r.outcome
 	if o.Registerer != nil {
-		r.metrics = newMetrics(o.Registerer, func() int { return r.Host.Loaded() })
+		r.metrics = newMetrics(o.Registerer, o.Tools)
 		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
 	}
 	var err error
@@ -107,6 +107,9 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	r.Toolbox = registry.NewToolbox(conn, o.Logger)
 	r.Profiles = registry.NewProfiles(conn, host.ErrNoProfile, o.Logger)
 	r.Host = host.New(r.hostOptions())
+	if o.Registerer != nil {
+		r.registerGauges(o.Registerer)
+	}
 	if o.Serve != nil {
 		r.models = models.NewServer(conn, models.ServerOptions{
 			Model: o.Serve, StopTimeout: o.Inbox.StopTimeout, Logger: o.Logger,

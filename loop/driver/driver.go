@@ -217,10 +217,13 @@ func (d *Driver) stop(err error) {
 		return
 	}
 	d.loaded, d.resumed = d.state.Seq, d.state.Run == nil
+	for _, f := range d.flights {
+		f.end(spanLeft)
+	}
 	clear(d.flights)
 	d.grace, d.failing, d.wakesAt = nil, false, time.Time{}
 	d.ownership.unverified = now
-	d.spans.endRun()
+	d.spans.endRun(nil)
 	if d.abort != nil {
 		d.abort(nil)
 	}

@@ -100,18 +100,6 @@ func (SystemClock) Now() time.Time { return time.Now() }
 // AfterFunc is time.AfterFunc.
 func (SystemClock) AfterFunc(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 
-// Tracer begins spans: prompt, run, turn, model call, tool call. parent is a W3C traceparent or empty; the span's own
-// travels in the events, so that a trace goes on in other processes.
-type Tracer interface {
-	Start(ctx context.Context, name, parent string, attrs map[string]string) Span
-}
-
-// Span is something that takes time.
-type Span interface {
-	TraceParent() string
-	End(err error)
-}
-
 // Services asks the services that a run's hooks name (docs/hooks.md). Ask returns within the reference's time limit. An
 // error says, for the log, why there is no answer.
 type Services interface {

@@ -54,7 +54,7 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	span := d.startModelSpan(ctx, req.Model)
 	c := &modelCall{d: d, ctx: ctx, req: req, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live}}
 	err = panics.Guard("model call", func() error { return c.stream(signal) })
-	span.End(err)
+	span.End(c.spanEnd(err))
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() // the process goes down: whoever resumes calls the model again

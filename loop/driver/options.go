@@ -29,9 +29,9 @@ type Deps struct {
 	Logger   *slog.Logger // nil: discarded
 	Source   string       // CloudEvents source of the events, such as /loopbus/runner/<id>
 
-	// OnEvent is called with every event once it is in the state, in order per session. It must not block, and not
-	// change the event: log and state have it too. A panic of it is logged.
-	OnEvent func(e schemas.Event)
+	// OnEvent is called with every event and the state that has it, in order per session. It must not block, change
+	// either of them, or keep the state: log and driver go on with them. A panic of it is logged.
+	OnEvent func(e schemas.Event, s *loop.State)
 	// Retryable says whether asking again may help after a failed reply whose model gave no [schemas.FailureCode];
 	// nil never does. Where there is a code, the code decides. How often is for the run's retry policy to say.
 	Retryable func(reply *schemas.AssistantMessage) bool

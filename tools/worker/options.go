@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,8 +79,11 @@ type Options struct {
 	AbandonAfter time.Duration
 	// Logger is told of calls that could not be answered at once; nil discards. Arguments and results are not logged.
 	Logger *slog.Logger
-	// Registerer takes the metrics of the calls; nil means none.
+	// Registerer takes the metrics of the calls; nil means none. Workers of one process may share it.
 	Registerer prometheus.Registerer
+	// Trace, if not nil, begins a span of a call that is about to be executed: the tool gets the context that it returns,
+	// and the function is called with the call's outcome.
+	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
 }
 
 // check fills in defaults and returns all mistakes.
@@ -110,6 +114,11 @@ func (o *Options) check() error {
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)
 	o.AbandonAfter = orDefault(o.AbandonAfter, DefaultAbandonAfter)
+	if o.Trace == nil {
+		o.Trace = func(ctx context.Context, _ schemas.ToolRequest) (context.Context, func(string)) {
+			return ctx, func(string) {}
+		}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

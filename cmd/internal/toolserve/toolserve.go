@@ -57,6 +57,8 @@ type Options struct {
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
 	Announced   func() // called once, when the tools are announced; nil does nothing
+	// Trace begins the span of a call; see [worker.Options].
+	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
 }
 
 // Bash says what commands are confined to; see [bash.Options].
@@ -108,7 +110,7 @@ func Serve(ctx context.Context, c *bus.Conn, o Options, set []tools.Tool) error 
 	w, err := worker.New(worker.Options{
 		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: set, Workspace: o.Workspace,
 		Announced: o.Announced, Concurrency: o.Concurrency, AckWait: o.AckWait, StopTimeout: o.StopTimeout, Logger: o.Logger,
-		Registerer: o.Registerer,
+		Registerer: o.Registerer, Trace: o.Trace,
 	})
 	if err != nil {
 		return err
