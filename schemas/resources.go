@@ -8,7 +8,7 @@ const BucketResources = "agent_resources"
 // Bounds of [Resources]. A file that is larger, and what does not fit any more, is listed as omitted.
 const (
 	MaxResourceFile  = 64 << 10  // bytes of one file
-	MaxResourceBytes = 384 << 10 // bytes of the texts of all
+	MaxResourceBytes = 384 << 10 // bytes of the texts of all, as JSON
 	MaxResources     = 256       // files of each kind
 )
 

@@ -95,10 +95,21 @@ func (f *finder) read(path string) (r schemas.Resource, err error) {
 		return r, fmt.Errorf("it is larger than %d bytes", schemas.MaxResourceFile)
 	case !utf8.Valid(data) || slices.Contains(data, 0):
 		return r, errors.New("it is no text in UTF-8")
-	case f.size+len(data) > schemas.MaxResourceBytes:
+	}
+	size, err := announced(data)
+	switch {
+	case err != nil:
+		return r, err
+	case f.size+size > schemas.MaxResourceBytes:
 		return r, fmt.Errorf("with it there would be more than %d bytes", schemas.MaxResourceBytes)
 	}
-	f.size += len(data)
+	f.size += size
 	sum := sha256.Sum256(data)
 	return schemas.Resource{Path: path, SHA256: hex.EncodeToString(sum[:]), Text: string(data)}, nil
+}
+
+// announced is how long a text is in an announcement.
+func announced(text []byte) (int, error) {
+	data, err := schemas.Marshal(string(text))
+	return len(data), err
 }
