@@ -45,9 +45,10 @@ var importRules = []importRule{
 	{"loop/internal/panics", nil, nil},
 	{"loop/internal/background", nil, nil},
 	{"loop/internal/looptest", []string{"loop", "loop/driver", "loop/host", "schemas", "eventstore"}, nil},
+	{"loop/prompt", []string{"schemas"}, nil},
 	{"loop/view", []string{"loop", "schemas"}, nil},
 	{"loop/driver", append([]string{"loop", "loop/agentevent", "schemas"}, loopInternals...), nil},
-	{"loop/host", append([]string{"loop", "loop/driver", "schemas"}, loopInternals...), nil},
+	{"loop/host", append([]string{"loop", "loop/driver", "loop/prompt", "schemas"}, loopInternals...), nil},
 	{"loop/agent", append([]string{"loop", "loop/driver", "loop/agentevent", "schemas", "tools"}, loopInternals...), nil},
 	{"eventstore", []string{"schemas", "bus/natsio", "bus/pubsub"}, []string{natsClient}},
 	{"eventstore/eventstoretest", []string{"schemas", "eventstore"}, []string{goCmp}},
@@ -73,6 +74,7 @@ var importRules = []importRule{
 		[]string{"go.uber.org/goleak"}},
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
 		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
+	{"tools/resources", []string{"schemas", "tools"}, []string{"github.com/goccy/go-yaml"}},
 	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{"tools/worker", []string{"schemas", "tools", "bus/dial", "bus/natsio", "bus/pubsub", "bus/labels"},
 		[]string{natsClient, watermill, prometheus}},
@@ -147,7 +149,7 @@ func TestNoServerIsLinked(t *testing.T) {
 }
 
 // largeRooms are packages that have more than twenty files, with the number they may have (decision 76).
-var largeRooms = map[string]int{"schemas": 49}
+var largeRooms = map[string]int{"schemas": 50}
 
 // TestRoomsAreSmall holds that a package can be seen whole: twenty files at most beside its tests, and none whose name
 // only puts the package's before another word.

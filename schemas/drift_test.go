@@ -79,6 +79,12 @@ func describedTypes() map[string]reflect.Type {
 	}
 	types["models/model_request.v1.json"] = reflect.TypeFor[ModelRequest]()
 	types["models/model_frame.v1.json"] = reflect.TypeFor[ModelFrame]()
+	types["resources/resources.v1.json"] = reflect.TypeFor[Resources]()
+	types["resources/resources.v1.json#/$defs/resource"] = reflect.TypeFor[Resource]()
+	types["resources/resources.v1.json#/$defs/skill"] = reflect.TypeFor[Skill]()
+	types["resources/resources.v1.json#/$defs/template"] = reflect.TypeFor[Template]()
+	types["resources/resources.v1.json#/$defs/omitted"] = reflect.TypeFor[OmittedResource]()
+	types["resources/resources.v1.json#/$defs/source"] = reflect.TypeFor[PromptSource]()
 	types["keys/key_answer.v1.json"] = reflect.TypeFor[KeyAnswer]()
 	types["tools/tool_definition.v1.json#/$defs/argumentRewrite"] = reflect.TypeFor[ArgumentRewrite]()
 	types["tools/tool_definition.v1.json#/$defs/annotations"] = reflect.TypeFor[ToolAnnotations]()

@@ -206,8 +206,9 @@ func (s *service) serveTools(ctx context.Context) error {
 	return toolserve.Run(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID, Workspace: s.o.Sessions.Workspace, Tools: s.o.Tools.Tools, Root: s.o.Tools.Root,
 		Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait, StopTimeout: s.o.Server.StopTimeout,
-		Bash:    toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
-		Environ: os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
+		NoResources: s.o.Tools.NoResources,
+		Bash:        toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
+		Environ:     os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	})
 }
 

@@ -111,6 +111,7 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 type toolSettings struct {
 	Tools       []string      `default:"${tools}" brief:"" help:"Serve these tools; with --nats none unless given."`
 	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
+	NoResources bool          `help:"Do not use context files, skills and prompt templates of the root."`
 	Concurrency int           `default:"8" help:"Execute so many calls of each tool at once."`
 	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat."`
 	Window      int           `name:"max-calls-in-queue" default:"${window}" help:"Dispatch so many of a tool; 0: all."`

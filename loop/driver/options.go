@@ -56,6 +56,10 @@ type Options struct {
 	// InputHooks names whom to ask about an input that waits, for sessions without a run too; nil asks nobody, and so does
 	// one that panics.
 	InputHooks func(ctx context.Context, session string, set loop.Settings) []schemas.HookRef
+	// Expand returns what the text of an input stands for that asks for it ([schemas.Input]), and the files that it came
+	// from, none for a text that stays as it is. An error fails the delivery; nil expands nothing.
+	Expand func(ctx context.Context, session string, set loop.Settings, text string) (
+		expanded string, sources []schemas.PromptSource, err error)
 	// PrepareArguments reshapes a call's raw arguments before they are validated; nil leaves them.
 	PrepareArguments func(tool string, raw json.RawMessage) (json.RawMessage, error)
 	// Execute executes calls in this process, in place of Tools; the driver then waits for the results instead of
