@@ -102,8 +102,8 @@ var roles = []Role{
 }
 
 var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Publish: []string{
-	"<prefix>.>", "$JS.API.>", "$JS.ACK.>", "$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions}.>",
-	"$O.agent_blobs.>", "$SRV.>",
+	"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
+	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions}.>", "$O.agent_blobs.>", "$SRV.>",
 }, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 
 // Importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,
