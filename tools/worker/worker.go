@@ -25,6 +25,7 @@ type Worker struct {
 	cancels       *cancels
 	begun         *begun
 	metrics       *metrics
+	oversized     sync.Once // updates have been warned of
 
 	// work ends when calls have to stop, answers when not even their results may take longer.
 	work       context.Context
