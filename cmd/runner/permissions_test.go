@@ -76,6 +76,7 @@ func (g *guarded) conn(user string) *bus.Conn {
 // TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one,
 // which may do no more either.
 func TestRunnersKeepToTheirPermissions(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]string{"runner": {roleRunner, roleModels, roleTells},
 		"keyless": {roleNoKeys, roleTells}, "worker": {roleRunner}, "sender": {roleSender}, "querier": {roleQuerier},
 		"lister": {roleLister}})
@@ -143,6 +144,7 @@ func (g *guarded) queried(session string) {
 
 // TestModelsAndKeysWithTheirPermissions has every role of a model call and of a key as a user of its own.
 func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]string{"asker": {roleAsker}, "models": {roleModels}, "keys": {roleKeys},
 		"keyuser": {roleKeyUser}})
 	ended := make(chan struct{})
@@ -187,6 +189,7 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 
 // TestWhatRolesMayNot holds for each role what it may and, next to it, what it may not.
 func TestWhatRolesMayNot(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]string{
 		"sender": {roleSender}, "viewer": {roleViewer}, "worker": {roleWorker}, "asker": {roleAsker}, "models": {roleModels},
 		"keys": {roleKeys}, "keyuser": {roleKeyUser}, "runner": {roleRunner}, "keyless": {roleNoKeys},

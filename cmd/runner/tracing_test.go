@@ -37,6 +37,7 @@ func (*answering) Definitions(context.Context) ([]schemas.ToolDefinition, error)
 // TestTracesFollowThePrompt sends a prompt with a trace context and wants the run, its turns, model calls and tool call
 // below it, and the context in the events.
 func TestTracesFollowThePrompt(t *testing.T) {
+	t.Parallel()
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	exporter := tracetest.NewInMemoryExporter()
 	tracer := traceTo(sdktrace.WithSyncer(exporter), "r1")
