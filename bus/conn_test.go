@@ -79,6 +79,7 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 		"an inbox prefix":              {InProcess: s, Dial: dial.Settings{InboxPrefix: "a.>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, err := bus.Connect(bustest.Deadline(t), o)
 			if err == nil {
 				c.Close()

@@ -117,6 +117,7 @@ func TestAKeyServiceThatFails(t *testing.T) {
 		{"is not asked", "a.>", "illegal subject", schemas.FailureUnknown, validFor(time.Hour), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			conn := bustest.Connect(t, bustest.Server(t))
 			if c.answer != nil {
 				keyService(t, conn, c.answer)

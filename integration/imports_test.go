@@ -104,6 +104,7 @@ type goPackage struct {
 }
 
 func TestImportTable(t *testing.T) {
+	t.Parallel()
 	for _, p := range packages(t) {
 		folder := folderOf(p.ImportPath)
 		rule, ok := ruleOf(folder)
@@ -120,6 +121,7 @@ func TestImportTable(t *testing.T) {
 }
 
 func TestLoopImportsNothingImpure(t *testing.T) {
+	t.Parallel()
 	for _, p := range packages(t, "./loop") {
 		for _, path := range p.Imports {
 			if folderOf(path) != "schemas" && !slices.Contains(pureImports, path) {
@@ -133,6 +135,7 @@ func TestLoopImportsNothingImpure(t *testing.T) {
 var withServer = []string{"bus/embedded", "bus/bustest", "cmd", "integration"}
 
 func TestNoServerIsLinked(t *testing.T) {
+	t.Parallel()
 	links := map[string]bool{}
 	for _, p := range packages(t, "-deps", "./...") { // dependencies come before those that import them
 		links[p.ImportPath] = below(p.ImportPath, "github.com/nats-io/nats-server/v2") ||
@@ -169,6 +172,7 @@ func TestRoomsAreSmall(t *testing.T) {
 }
 
 func TestRulesSeeWhatIsForbidden(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ folder, path string }{
 		{"loop", modulePath + "/bus"},
 		{"loop", modulePath + "/loop/driver"},

@@ -41,6 +41,7 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, c := bustest.Small(t)
 			o := bustest.Fast("r1")
 			o.MaxCommandBytes = 2000

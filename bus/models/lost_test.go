@@ -204,6 +204,7 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 		{"name an illegal call", "illegal subject", func(_ *testing.T, say func(int, string)) { say(1, `{"call":"x.>"}`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			server := bustest.Server(t)
 			rawServer(t, bustest.Connect(t, server), func(say func(int, string)) { c.answer(t, say) })
 			silence := 30 * time.Second

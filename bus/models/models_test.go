@@ -188,6 +188,7 @@ func TestWhatIsTooBig(t *testing.T) {
 			"a payload of a model call has more than 20000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := startSmallServer(t)
 			model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
 				say(done(text))
@@ -231,6 +232,7 @@ func TestModelsThatBreakTheirContract(t *testing.T) {
 			"vendor/m panicked"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := bustest.Server(t)
 			serveModels(t, bustest.Connect(t, server), c.model, models.ServerOptions{})
 			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), wholeRequest("hi"))

@@ -210,6 +210,7 @@ func TestSetupRefusesWhatItCannotChange(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			c := bustest.Connect(t, bustest.Server(t))
 			if _, err := c.JetStream().CreateStream(bustest.Deadline(t), jetstream.StreamConfig{Name: "ORIGIN"}); err != nil {
 				t.Fatal(err)

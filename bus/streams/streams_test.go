@@ -23,6 +23,7 @@ func TestInboxSubjects(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"", "acme.agents"} {
 		t.Run("prefix "+prefix, func(t *testing.T) {
+			t.Parallel()
 			c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: bustest.Server(t), Prefix: prefix})
 			if err != nil {
 				t.Fatal(err)
