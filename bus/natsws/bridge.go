@@ -23,8 +23,8 @@ type Options struct {
 	// MaxConnections at a time, default 256. One more is answered with status 503.
 	MaxConnections int
 	// DialTimeout is for a server to answer, default 5 s; FirstTimeout for the client's first frame, default 10 s;
-	// WriteTimeout for each frame to be taken by the client, default 10 s, and for it to answer a ping, which is sent every
-	// PingInterval, default 30 s.
+	// WriteTimeout for each frame to be taken by the client, default 10 s, and for it to answer a ping, which is sent
+	// every PingInterval, default 30 s.
 	DialTimeout, FirstTimeout, WriteTimeout, PingInterval time.Duration
 	// Logger is told at level debug of connections; nil discards.
 	Logger *slog.Logger
