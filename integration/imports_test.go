@@ -64,6 +64,7 @@ var importRules = []importRule{
 	{"bus/permissions", []string{"schemas"}, nil},
 	{"bus/natsws", nil, []string{webSocket}},
 	{"bus/web", nil, nil},
+	{"bus/bridge", []string{"schemas", "loop", "bus/client"}, []string{natsClient, webSocket}},
 	{"bus/registry", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/dispatch", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/registry"}, []string{natsClient}},
 	{"bus/live", []string{"schemas", "bus"}, []string{natsClient}},

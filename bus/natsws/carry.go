@@ -49,7 +49,7 @@ func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	case <-stop:
 		err = errStopping
 	}
-	_ = c.server.SetDeadline(time.Unix(1, 0)) // unblocks who waits for the server
+	_ = c.server.SetDeadline(time.Unix(1, 0))     // unblocks who waits for the server
 	hurry := time.AfterFunc(closeTimeout, cancel) // a reader whose context ends closes the WebSocket without a word
 	defer hurry.Stop()
 	_ = c.ws.Close(closeCode(err)) // unblocks who waits for the client

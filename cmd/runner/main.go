@@ -52,7 +52,7 @@ func program() (*cli.Program, *grammar) {
 		Vars: kong.Vars{
 			"takeover": inbox.DefaultTakeover.String(), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
-			"bridges":    strings.Join(bridgeNames, ", "),
+			"bridges":    strings.Join(bridgeNames(), ", "),
 			"extensions": strings.Join(schemas.ExtensionTools(), ","),
 		},
 	}, g

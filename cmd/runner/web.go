@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/bus/web"
 )
@@ -22,13 +23,17 @@ import (
 type door struct {
 	site  *web.Site
 	nats  *natsws.Bridge
-	token string // in the link; "" where it was set, and who opens the console knows it
-	page  bool   // there is a console to be opened
+	bus   *client.Client // of the bridges; nil without any
+	token string         // in the link; "" where it was set, and who opens the console knows it
+	page  bool           // there is a console to be opened
 }
 
 func (d *door) close() {
 	if d != nil {
 		d.nats.Close()
+		if d.bus != nil {
+			d.bus.Close()
+		}
 	}
 }
 
@@ -73,8 +78,28 @@ func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
 			web.Mount{Pattern: "/config.json", Handler: s.consoleConfig()})
 	}
 	var err error
-	d.site, err = web.New(o)
-	return d, err
+	if len(s.o.Web.Bridges) > 0 {
+		if d.bus, err = s.bridgeClient(ctx); err != nil {
+			return nil, err
+		}
+		for _, name := range s.o.Web.Bridges {
+			o.Mounts = append(o.Mounts, bridges[name](d.bus, func() *web.Site { return d.site }, s.log))
+		}
+	}
+	if d.site, err = web.New(o); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// bridgeClient connects the bridges, with the runner's credentials and a connection of their own.
+func (s *service) bridgeClient(ctx context.Context) (*client.Client, error) {
+	const name = "loopbus bridges"
+	if s.server == nil {
+		return s.o.Server.Client(ctx, name, s.log)
+	}
+	return client.Connect(s.server.ClientURL(), client.Options{Name: name, Prefix: s.o.Server.Prefix, Logger: s.log})
 }
 
 // exposed says why nobody may be let in without a token where others reach the port, or "".

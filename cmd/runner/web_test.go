@@ -56,7 +56,7 @@ func TestTheConsolesDoor(t *testing.T) {
 	store := t.TempDir()
 	begin := func() *process {
 		return startServing(t, "--model", "rehearsal", "--log-level", "debug", "--store", store, "--http-name",
-			"runner.example.com").ready()
+			"runner.example.com", "--bridge", "sse").ready()
 	}
 	p := begin()
 	site, token := p.link()
@@ -72,6 +72,9 @@ func TestTheConsolesDoor(t *testing.T) {
 		{"/config.json", nil, http.StatusUnauthorized},
 		{"/config.json", []string{bearer + "x"}, http.StatusUnauthorized},
 		{"/config.json", []string{bearer, "Host: evil.example.com"}, http.StatusMisdirectedRequest},
+		{"/sessions/s1/events?after=0&follow=false", nil, http.StatusUnauthorized},
+		{"/sessions/s1/events?after=0&follow=false", []string{bearer}, http.StatusOK},
+		{"/sessions/s1/events?after=0", []string{bearer, "Origin: http://evil.example.com"}, http.StatusForbidden},
 		{"/nats", []string{bearer, "Host: evil.example.com"}, http.StatusMisdirectedRequest},
 		{"/nats", []string{bearer, "Origin: http://evil.example.com"}, http.StatusForbidden},
 		{"/nats", []string{bearer}, http.StatusUpgradeRequired},

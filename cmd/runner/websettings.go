@@ -2,15 +2,25 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
+	ssebridge "github.com/loopbus/loopbus/bus/bridge/sse"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/web"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// bridgeNames are what --bridge may name.
-var bridgeNames = []string{}
+// bridges are what --bridge may name. Each makes its handler for the runner's own client.
+var bridges = map[string]func(c *client.Client, site func() *web.Site, log *slog.Logger) web.Mount{
+	"sse": func(c *client.Client, _ func() *web.Site, _ *slog.Logger) web.Mount {
+		return web.Mount{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}
+	},
+}
+
+func bridgeNames() []string { return slices.Sorted(maps.Keys(bridges)) }
 
 // webSettings are those of the console and the bridges, which are on the port of --http.
 type webSettings struct {
@@ -37,8 +47,8 @@ func (o *webSettings) Check(*cli.Call) (errs []error) {
 		}
 	}
 	for _, name := range o.Bridges {
-		if !slices.Contains(bridgeNames, name) {
-			errs = append(errs, fmt.Errorf("--bridge: %q is not one of %s", name, strings.Join(bridgeNames, ", ")))
+		if bridges[name] == nil {
+			errs = append(errs, fmt.Errorf("--bridge: %q is not one of %s", name, strings.Join(bridgeNames(), ", ")))
 		}
 	}
 	return errs
