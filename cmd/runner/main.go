@@ -55,6 +55,7 @@ func program() (*cli.Program, *grammar) {
 			"takeover": inbox.DefaultTakeover.String(), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
 			"httpDefault": " (default 127.0.0.1:8080; with a prompt off)", "levelDefault": " (default info; with a prompt warn)",
+			"bridges":    strings.Join(bridgeNames(), ", "),
 			"extensions": strings.Join(schemas.ExtensionTools(), ","),
 		},
 	}, g
@@ -80,5 +81,5 @@ type serveCommand struct {
 
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
-	return serve(ctx, &c.Options, c.Options.Observe.Logger(io))
+	return serve(ctx, &c.Options, io)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/wiring"
@@ -34,17 +37,21 @@ type service struct {
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
 	traces   *observe.Traces
-	outputs  string // directory of outputs of commands that are too long to be shown; "" is the default
+	out      io.Writer // where links are printed
+	console  fs.FS     // nil is none
+	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
 	closers  []func()
 }
 
 // serve runs until ctx ends and drains.
-func serve(ctx context.Context, o *options, log *slog.Logger) error {
+func serve(ctx context.Context, o *options, io *cli.IO) error {
+	log := o.Observe.Logger(io)
 	s, err := open(ctx, o, log)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.out = io.Stdout
 	durability, err := s.durability(ctx)
 	if err != nil {
 		return err
@@ -78,7 +85,7 @@ func (s *service) where() string {
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version)}
+	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err

@@ -27,6 +27,7 @@ type options struct {
 	Policy   policy           `embed:"" group:"policy"`
 	Tools    toolSettings     `embed:"" group:"tools"`
 	Observe  observe.Settings `embed:"" group:"observability"`
+	Web      webSettings      `embed:"" group:"web"`
 
 	once bool // it is for one run
 }
@@ -152,6 +153,7 @@ func (o *options) Check(c *cli.Call) []error {
 	}
 	pick(&o.Server.Listen, "127.0.0.1:4222", "127.0.0.1:0")
 	pick(&o.Server.Store, "loopbus-data", "")
+	o.Web.picked = o.Observe.HTTP == ""
 	if o.once {
 		o.Observe.Default(observe.Off, "warn")
 	} else {
