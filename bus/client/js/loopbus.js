@@ -12,6 +12,7 @@
 // behind. docs/client.md says what following promises.
 
 import { Approvals } from "./approvals.js";
+import { Fleet } from "./fleet.js";
 import { Follower, head } from "./follow.js";
 import { Link, random } from "./stored.js";
 import { listTools } from "./tools.js";
@@ -66,6 +67,7 @@ export function client(nc, options) {
 export class Client {
   constructor(nc, { prefix = "agent", source = "/loopbus/client.js", requestTimeout = 15_000, apiPrefix = "$JS.API" } = {}) {
     this.nc = nc;
+    this.prefix = prefix;
     this.source = source;
     this.link = new Link(nc, { api: `${apiPrefix}.`, requestTimeout });
     this.subjects = {
@@ -118,6 +120,11 @@ export class Client {
    */
   approvals(o = {}) {
     return new Approvals(this, o).run();
+  }
+
+  /** What operators look at. */
+  get fleet() {
+    return new Fleet(this);
   }
 
   /** Asks one of the runners. @param {string[]} tokens @param {object} [request] @param {Stop} [o] */
