@@ -29,6 +29,7 @@ var (
 	watermill  = "github.com/ThreeDotsLabs/watermill"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	cloudEvent = "github.com/cloudevents/sdk-go/v2/event"
+	webSocket  = "github.com/coder/websocket"
 	goCmp      = "github.com/google/go-cmp/cmp"
 )
 
@@ -61,6 +62,9 @@ var importRules = []importRule{
 	{"bus/inbox", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/pubsub", "bus/streams"},
 		[]string{natsClient, prometheus}},
 	{"bus/permissions", []string{"schemas"}, nil},
+	{"bus/natsws", nil, []string{webSocket}},
+	{"bus/web", nil, nil},
+	{"bus/bridge", []string{"schemas", "loop", "bus/client"}, []string{natsClient, webSocket}},
 	{"bus/registry", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/dispatch", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/registry"}, []string{natsClient}},
 	{"bus/live", []string{"schemas", "bus"}, []string{natsClient}},

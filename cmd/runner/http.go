@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -21,8 +22,18 @@ import (
 const version = "0.1.0"
 
 // serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions, its own tools are
-// announced, and the servers store what it says) and /metrics.
+// announced, and the servers store what it says) and /metrics, and serves the console and the bridges.
 func (s *service) serveHTTP(ctx context.Context) error {
+	listener, err := s.listenHTTP()
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	d, err := s.openDoor(ctx, listener.Addr())
+	if err != nil {
+		return err
+	}
+	defer d.close()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -33,21 +44,51 @@ func (s *service) serveHTTP(ctx context.Context) error {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
-	if err != nil {
-		return fmt.Errorf("--http: %w", err)
+	if d != nil {
+		mux.Handle("/", d.site)
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() {
+	// Requests end with ctx, however long their answers are.
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	s.log.Info("health and metrics", "address", listener.Addr().String())
+	if d != nil && d.page {
+		fmt.Fprintf(s.out, "console: %s\n", d.link(listener.Addr()))
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		d.close()
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = server.Shutdown(stop)
-	})()
-	s.log.Info("health and metrics", "address", listener.Addr().String())
+		if server.Shutdown(stop) != nil {
+			_ = server.Close()
+		}
+	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-stopped
 	return nil
+}
+
+// listenHTTP listens at the address of --http. Where nobody has chosen one and the default is taken, as by another
+// runner on this machine, it is a free port.
+func (s *service) listenHTTP() (net.Listener, error) {
+	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
+	if err == nil {
+		return listener, nil
+	}
+	if s.o.Observe.picked {
+		taken := err
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
+			s.log.Warn("the default address of --http is taken: a free port is used", "err", taken,
+				"address", listener.Addr().String())
+			return listener, nil
+		}
+	}
+	return nil, fmt.Errorf("--http: %w", err)
 }
 
 // unready says why the runner should get no traffic, or "".

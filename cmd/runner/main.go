@@ -52,6 +52,7 @@ func program() (*cli.Program, *grammar) {
 		Vars: kong.Vars{
 			"takeover": inbox.DefaultTakeover.String(), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
+			"bridges":    strings.Join(bridgeNames(), ", "),
 			"extensions": strings.Join(schemas.ExtensionTools(), ","),
 		},
 	}, g
@@ -77,5 +78,5 @@ type serveCommand struct {
 
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
-	return serve(ctx, &c.Options, c.Options.Observe.logger(io))
+	return serve(ctx, &c.Options, io)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
@@ -32,17 +35,21 @@ type service struct {
 	log      *slog.Logger
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
-	outputs  string // directory of outputs of commands that are too long to be shown; "" is the default
+	out      io.Writer // where links are printed
+	console  fs.FS     // nil is none
+	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
 	closers  []func()
 }
 
 // serve runs until ctx ends and drains.
-func serve(ctx context.Context, o *options, log *slog.Logger) error {
+func serve(ctx context.Context, o *options, io *cli.IO) error {
+	log := o.Observe.logger(io)
 	s, err := open(ctx, o, log)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.out = io.Stdout
 	durability, err := s.durability(ctx)
 	if err != nil {
 		return err
@@ -76,7 +83,7 @@ func (s *service) where() string {
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: prometheus.NewRegistry()}
+	s := &service{o: o, log: log, registry: prometheus.NewRegistry(), out: io.Discard}
 	s.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.open(ctx); err != nil {

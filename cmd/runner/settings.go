@@ -30,6 +30,7 @@ type options struct {
 	Policy   policy          `embed:"" group:"policy"`
 	Tools    toolSettings    `embed:"" group:"tools"`
 	Observe  observing       `embed:"" group:"observability"`
+	Web      webSettings     `embed:"" group:"web"`
 
 	once bool // it is for one run
 }
@@ -169,6 +170,7 @@ func (o *options) Check(c *cli.Call) []error {
 	}
 	pick(&o.Server.Listen, "127.0.0.1:4222", "127.0.0.1:0")
 	pick(&o.Server.Store, "loopbus-data", "")
+	o.Observe.picked = o.Observe.HTTP == ""
 	pick(&o.Observe.HTTP, "127.0.0.1:8080", "off")
 	pick(&o.Observe.LogLevel, "info", "warn")
 	o.Server.ID = cmp.Or(o.Server.ID, randomID("r-"))
@@ -188,10 +190,12 @@ func randomID(prefix string) string { return prefix + strings.ToLower(rand.Text(
 
 // observing are the settings by which others see what the runner does.
 type observing struct {
-	HTTP     string `name:"http" placeholder:"ADDR" brief:"" help:"Serve health and metrics there, or off."`
+	HTTP     string `name:"http" placeholder:"ADDR" brief:"" help:"Serve console, health and metrics there, or off."`
 	OTLP     string `name:"otlp" placeholder:"URL" help:"Send traces to this OTLP/HTTP endpoint."`
 	LogLevel string `brief:"" help:"Log debug, info, warn or error (default info; with a prompt warn)."`
 	LogJSON  bool   `name:"log-json" help:"Log JSON."`
+
+	picked bool // the address of HTTP is the default
 }
 
 // Check looks at addresses and the level.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -130,6 +131,12 @@ func (o *Connection) Client(ctx context.Context, name string, log *slog.Logger) 
 	options := o.client()
 	options.Name, options.Logger = name, log
 	return client.Connect(o.URL(), options)
+}
+
+// Upstream is the server that WebSockets are bridged to. Credentials are no part of it.
+func (o *Connection) Upstream() natsws.Upstream {
+	c := o.client()
+	return natsws.Upstream{URL: o.URL(), CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
 }
 
 // Bus connects as a runner or worker does, trying until ctx ends if a server that is there does not answer yet. The
