@@ -85,6 +85,8 @@ var importRules = []importRule{
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
 		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
+	{"console", []string{"bus/client/js"}, nil},
+	{"console/bundle", nil, []string{"github.com/evanw/esbuild/pkg/api"}},
 	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
 		[]string{natsClient, natsServer, watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml",
 			"go.opentelemetry.io/otel", "golang.org/x/sync", "github.com/alecthomas/kong", "golang.org/x/term"}},

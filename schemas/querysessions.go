@@ -123,3 +123,34 @@ type TreeNode struct {
 	Session string         `json:"session"`
 	Parent  *SessionParent `json:"parent,omitempty"`
 }
+// ModelsPage answers a [PageQuery] for [QueryModels].
+type ModelsPage struct {
+	Models []ModelInfo `json:"models"`
+	Next   string      `json:"next,omitempty"`
+}
+
+// ModelInfo is a model in a runner's catalogue. Numbers of tokens that are not known are 0.
+type ModelInfo struct {
+	API            string          `json:"api"`
+	Provider       string          `json:"provider"`
+	ID             string          `json:"id"`
+	Name           string          `json:"name,omitempty"`
+	ContextWindow  int64           `json:"contextWindow"`
+	MaxTokens      int64           `json:"maxTokens"` // of one reply
+	ThinkingLevels []ThinkingLevel `json:"thinkingLevels,omitempty"`
+	Images         bool            `json:"images,omitempty"` // it takes them
+	Rates          ModelRates      `json:"rates"`
+	// Key says that the runner has a key for the model or needs none; whether the key is right is not tried.
+	Key bool `json:"key"`
+}
+
+// Ref names the model.
+func (m ModelInfo) Ref() ModelRef { return ModelRef{API: m.API, Provider: m.Provider, ID: m.ID} }
+
+// ModelRates are prices in US dollars per million tokens; 0 is unknown, or free.
+type ModelRates struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead,omitempty"`
+	CacheWrite float64 `json:"cacheWrite,omitempty"`
+}

@@ -23,6 +23,22 @@ func (c *Client) Sessions(ctx context.Context, q schemas.SessionsQuery) (page sc
 	return page, c.query(ctx, c.subjects.QueryAll(schemas.QuerySessions), q, &page)
 }
 
+// Models lists the models in the catalogue of one of the runners: those that [schemas.SetModel] may name. A runner also
+// takes other ids of providers whose lists are open, and models that other runners serve.
+func (c *Client) Models(ctx context.Context) (models []schemas.ModelInfo, err error) {
+	q := schemas.PageQuery{Limit: schemas.MaxQueryLimit}
+	for {
+		var page schemas.ModelsPage
+		if err := c.query(ctx, c.subjects.QueryAll(schemas.QueryModels), q, &page); err != nil {
+			return nil, err
+		}
+		if models = append(models, page.Models...); page.Next == "" {
+			return models, nil
+		}
+		q.Cursor = page.Next
+	}
+}
+
 // State asks what the session is doing. [Session.Watch] from the event after its Seq goes on from there.
 func (s *Session) State(ctx context.Context) (state schemas.SessionState, err error) {
 	return state, s.query(ctx, schemas.QueryState, struct{}{}, &state)

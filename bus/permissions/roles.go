@@ -16,7 +16,7 @@ const (
 	Objects       Name = "objects"        // reads payloads over 256 KiB
 	LiveViewer    Name = "live_viewer"    // sees what happens in one session from now on
 	Querier       Name = "querier"        // asks about one session
-	Lister        Name = "lister"         // lists sessions
+	Lister        Name = "lister"         // lists sessions and models
 	Auditor       Name = "auditor"        // reads all logs
 	Observer      Name = "observer"       // lists runners, tools and profiles
 	Profiles      Name = "profiles"       // writes profiles
@@ -71,7 +71,7 @@ var roles = []Role{
 		Subscribe: []string{"<prefix>.live.<session>.>"}},
 	{Name: Querier, About: "asks about `<session>`", Publish: []string{
 		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome}"}},
-	{Name: Lister, About: "lists sessions", Publish: []string{"<prefix>.query.{sessions,approvals}"}},
+	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
 	{Name: Auditor, About: "reads all logs", Publish: []string{
 		"$JS.API.STREAM.INFO.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_EVT.*"}},

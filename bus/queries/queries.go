@@ -39,6 +39,8 @@ type Options struct {
 	View func(ctx context.Context, session string) (View, error)
 	// Window returns how many tokens a model takes, 0 where that is not known; nil knows none.
 	Window func(m schemas.ModelRef) int64
+	// Models are those that sessions may be told to use; nil knows none. They are asked for at every query.
+	Models func() []schemas.ModelInfo
 	// Damaged is what errors about a log that is not what its writers wrote wrap.
 	Damaged error
 	// Logger is told of answers that could not be given; nil discards.
@@ -68,6 +70,7 @@ var (
 	ofAll = map[schemas.QueryKind]handler{
 		schemas.QuerySessions:  (*queries).sessions,
 		schemas.QueryApprovals: (*queries).allApprovals,
+		schemas.QueryModels:    (*queries).models,
 	}
 	ofOne = map[schemas.QueryKind]handler{
 		schemas.QueryState:     (*queries).state,
@@ -86,6 +89,9 @@ func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 	const margin = 4 << 10 // for the headers of an answer
 	if o.Window == nil {
 		o.Window = func(schemas.ModelRef) int64 { return 0 }
+	}
+	if o.Models == nil {
+		o.Models = func() []schemas.ModelInfo { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -10,6 +10,7 @@ import (
 	natsservice "github.com/loopbus/loopbus/bus/service"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
+	"github.com/loopbus/loopbus/cmd/wiring"
 )
 
 // version is the version the runner announces itself with.
@@ -87,7 +88,7 @@ type status struct {
 // announce lists the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
 func (s *service) announce(ctx context.Context) error {
 	prefix := s.Conn.Subjects().Prefix()
-	endpoints := append(s.Queries(s.o.Models.window), natsservice.Endpoint{
+	endpoints := append(s.Queries(wiring.Catalogue{Window: s.o.Models.window, Models: s.o.Models.infos}), natsservice.Endpoint{
 		Name: "status", Subject: prefix + ".svc.runner.status",
 		Answer: func(context.Context, natsservice.Request) ([]byte, error) {
 			return json.Marshal(status{
