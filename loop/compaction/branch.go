@@ -2,7 +2,6 @@ package compaction
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -125,9 +124,9 @@ func (p *BranchPreparation) Request(instructions string, replace bool) (Request,
 // Summarize puts the summary together from the model's reply. The error wraps [ErrAborted], [ErrEmpty] or [ErrCutOff],
 // or has the text of the failure that the reply reports.
 func (p *BranchPreparation) Summarize(reply *schemas.AssistantMessage) (string, FileLists, error) {
-	text, err := summaryText(reply)
+	text, err := summaryText(reply, "Summarization failed")
 	if err != nil {
-		return "", FileLists{}, fmt.Errorf("summary of a branch: %w", err)
+		return "", FileLists{}, err
 	}
 	files := p.Files.Lists()
 	return branchPreamble + text + files.Text(), files, nil

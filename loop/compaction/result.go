@@ -36,7 +36,7 @@ func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, e
 	}
 	history, prefix := "No prior history.", ""
 	for i, r := range requests {
-		text, err := summaryText(replies[i])
+		text, err := summaryText(replies[i], "Unknown error")
 		switch {
 		case err != nil && r.Kind == RequestTurnPrefix:
 			return Result{}, fmt.Errorf("Turn prefix summarization failed: %w", err) //nolint:staticcheck // pi's text
@@ -57,8 +57,8 @@ func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, e
 	}, nil
 }
 
-// summaryText is the text of a reply, if it is a summary.
-func summaryText(reply *schemas.AssistantMessage) (string, error) {
+// summaryText is the text of a reply, if it is a summary. A failure that tells nothing is told as unknown.
+func summaryText(reply *schemas.AssistantMessage, unknown string) (string, error) {
 	switch reply.StopReason {
 	case schemas.StopAborted:
 		return "", ErrAborted
@@ -66,7 +66,7 @@ func summaryText(reply *schemas.AssistantMessage) (string, error) {
 		return "", ErrCutOff
 	case schemas.StopError:
 		if reply.ErrorMessage == "" {
-			return "", errors.New("Unknown error") //nolint:staticcheck // pi's text
+			return "", errors.New(unknown)
 		}
 		return "", errors.New(reply.ErrorMessage)
 	}
