@@ -40,8 +40,10 @@ var loopInternals = []string{"loop/internal/panics", "loop/internal/background"}
 var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
+	{"sessionfile", []string{"schemas"}, nil},
 	{"loop", []string{"schemas"}, nil},
 	{"loop/agentevent", []string{"loop", "schemas"}, nil},
+	{"loop/compaction", []string{"schemas"}, nil},
 	{"loop/internal/panics", nil, nil},
 	{"loop/internal/background", nil, nil},
 	{"loop/internal/looptest", []string{"loop", "loop/driver", "loop/host", "schemas", "eventstore"}, nil},
