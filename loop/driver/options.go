@@ -56,6 +56,9 @@ type Options struct {
 	// InputHooks names whom to ask about an input that waits, for sessions without a run too; nil asks nobody, and so does
 	// one that panics.
 	InputHooks func(ctx context.Context, session string, set loop.Settings) []schemas.HookRef
+	// Path reads the way to an entry of the session from its log; an error that wraps [loop.ErrNoEntry] says that there is
+	// no such entry. Nil can go nowhere.
+	Path func(ctx context.Context, session, entry string) (*loop.Path, error)
 	// PrepareArguments reshapes a call's raw arguments before they are validated; nil leaves them.
 	PrepareArguments func(tool string, raw json.RawMessage) (json.RawMessage, error)
 	// Execute executes calls in this process, in place of Tools; the driver then waits for the results instead of
