@@ -41,8 +41,10 @@ var loopInternals = []string{"loop/internal/panics", "loop/internal/background"}
 var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
+	{"sessionfile", []string{"schemas"}, nil},
 	{"loop", []string{"schemas"}, nil},
 	{"loop/agentevent", []string{"loop", "schemas"}, nil},
+	{"loop/compaction", []string{"schemas"}, nil},
 	{"loop/internal/panics", nil, nil},
 	{"loop/internal/background", nil, nil},
 	{"loop/internal/looptest", []string{"loop", "loop/driver", "loop/host", "schemas", "eventstore"}, nil},
@@ -59,6 +61,7 @@ var importRules = []importRule{
 	{"bus/labels", nil, nil},
 	{"bus/pubsub", []string{"schemas", "bus/natsio"}, []string{natsClient, watermill}},
 	{"bus/client", []string{"schemas", "bus/dial", "bus/natsio"}, []string{natsClient}},
+	{"bus/client/js", nil, nil},
 	{"bus/codec", []string{"schemas"}, []string{natsClient, cloudEvent, "github.com/cloudevents/sdk-go/v2/types"}},
 	{"bus/streams", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/embedded", []string{"bus/streams"}, []string{natsServer}},
@@ -158,7 +161,7 @@ func TestNoServerIsLinked(t *testing.T) {
 }
 
 // largeRooms are packages that have more than twenty files, with the number they may have (decision 76).
-var largeRooms = map[string]int{"schemas": 50}
+var largeRooms = map[string]int{"schemas": 51}
 
 // TestRoomsAreSmall holds that a package can be seen whole: twenty files at most beside its tests, and none whose name
 // only puts the package's before another word.

@@ -77,6 +77,9 @@ func describedTypes() map[string]reflect.Type {
 		"updates/tool_execution_update.v1.json":             reflect.TypeFor[ToolExecutionUpdate](),
 		"updates/message_update.v1.json#/$defs/streamEvent": reflect.TypeFor[streamEventJSON](),
 	}
+	types["common/types.v1.json#/$defs/fileLists"] = reflect.TypeFor[FileLists]()
+	types["events/leaf.v1.json#/$defs/entry"] = reflect.TypeFor[TreeMessage]()
+	types["events/leaf.v1.json#/$defs/summary"] = reflect.TypeFor[BranchSummary]()
 	types["models/model_request.v1.json"] = reflect.TypeFor[ModelRequest]()
 	types["models/model_frame.v1.json"] = reflect.TypeFor[ModelFrame]()
 	types["resources/resources.v1.json"] = reflect.TypeFor[Resources]()
@@ -132,6 +135,7 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	}
 	for goType, at := range map[string]*jsonschema.Schema{
 		"SessionStatus": compileRef(t, "queries/sessions_page.v1.json#/$defs/status"),
+		"TreeEntryType": compileRef(t, "queries/session_tree.v1.json#/$defs/entry").Properties["type"],
 		"QueryCode":     compileRef(t, "queries/query_error.v1.json").Properties["code"],
 	} {
 		if d := cmp.Diff(sorted(constants[goType]), enumOf(at)); d != "" {

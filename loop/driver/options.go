@@ -60,6 +60,9 @@ type Options struct {
 	// from, none for a text that stays as it is. An error fails the delivery; nil expands nothing.
 	Expand func(ctx context.Context, session string, set loop.Settings, text string) (
 		expanded string, sources []schemas.PromptSource, err error)
+	// Path reads the way to an entry of the session from its log; an error that wraps [loop.ErrNoEntry] says that there is
+	// no such entry. Nil can go nowhere.
+	Path func(ctx context.Context, session, entry string) (*loop.Path, error)
 	// PrepareArguments reshapes a call's raw arguments before they are validated; nil leaves them.
 	PrepareArguments func(tool string, raw json.RawMessage) (json.RawMessage, error)
 	// Execute executes calls in this process, in place of Tools; the driver then waits for the results instead of

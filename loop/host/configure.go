@@ -36,6 +36,10 @@ func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRe
 				return r
 			}
 		}
+	case *schemas.Navigate:
+		return h.refuseTarget(ctx, c, d.TargetID)
+	case *schemas.Label:
+		return h.refuseTarget(ctx, c, d.TargetID)
 	case *schemas.SetProfile:
 		if _, err := h.profile(ctx, d.Profile); errors.Is(err, ErrNoProfile) {
 			r.Code, r.Reason = schemas.RejectNoProfile, err.Error()
