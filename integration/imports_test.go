@@ -41,14 +41,14 @@ var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
 	{"sessionfile", []string{"schemas"}, nil},
-	{"loop", []string{"schemas"}, nil},
+	{"loop", []string{"schemas", "loop/compaction"}, nil},
 	{"loop/agentevent", []string{"loop", "schemas"}, nil},
 	{"loop/compaction", []string{"schemas"}, nil},
 	{"loop/internal/panics", nil, nil},
 	{"loop/internal/background", nil, nil},
 	{"loop/internal/looptest", []string{"loop", "loop/driver", "loop/host", "schemas", "eventstore"}, nil},
 	{"loop/view", []string{"loop", "schemas"}, nil},
-	{"loop/driver", append([]string{"loop", "loop/agentevent", "schemas"}, loopInternals...), nil},
+	{"loop/driver", append([]string{"loop", "loop/agentevent", "loop/compaction", "schemas"}, loopInternals...), nil},
 	{"loop/host", append([]string{"loop", "loop/driver", "schemas"}, loopInternals...), nil},
 	{"loop/agent", append([]string{"loop", "loop/driver", "loop/agentevent", "schemas", "tools"}, loopInternals...), nil},
 	{"eventstore", []string{"schemas", "bus/natsio", "bus/pubsub"}, []string{natsClient}},
@@ -146,7 +146,7 @@ func TestNoServerIsLinked(t *testing.T) {
 }
 
 // largeRooms are packages that have more than twenty files, with the number they may have (decision 76).
-var largeRooms = map[string]int{"schemas": 49}
+var largeRooms = map[string]int{"schemas": 52}
 
 // TestRoomsAreSmall holds that a package can be seen whole: twenty files at most beside its tests, and none whose name
 // only puts the package's before another word.

@@ -62,6 +62,7 @@ func (r *Runner) outcome(ctx context.Context, session, command string) (e schema
 func (r *Runner) Queries(window func(m schemas.ModelRef) int64) []service.Endpoint {
 	return queries.Endpoints(r.Conn, queries.Options{
 		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: window, Damaged: eventstore.ErrDamaged,
+		Tree:   func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
 		Logger: r.o.Logger,
 	})
 }

@@ -55,7 +55,7 @@ func TestQueries(t *testing.T) {
 		}
 		return len(page.Sessions) == 2 && page.Sessions[0].Session == "s2" && page.Sessions[1].Title == "list the files"
 	})
-	tree, err := s.Tree(deadline(t))
+	tree, err := s.Tree(deadline(t), schemas.PageQuery{})
 	if err != nil || len(tree.Nodes) != 2 {
 		t.Errorf("tree %+v, %v", tree, err)
 	}
