@@ -111,8 +111,9 @@ type PendingApproval struct {
 // SessionTree is a page of a session's tree, as its log is at the event Seq, and its family: what it was branched from,
 // what was branched from it, and so on, as far as that is known. Leaf is the entry that the next one will be a child
 // of, "" for the root. Entries come in the order of the log, Next is the cursor of those that follow, empty where there
-// are none. Of relatives Nodes has nothing but their ids and where they parted. Revision is that of the index. Partial
-// says that the index is being built, or that the family is larger than an answer.
+// are none. Of relatives Nodes has nothing but their ids and where they parted; the first page has it. Revision is that
+// of the index, 0 on other pages. Partial says that the index is being built, or that the family is larger than an
+// answer.
 type SessionTree struct {
 	Session  string      `json:"session"`
 	Revision uint64      `json:"revision"`

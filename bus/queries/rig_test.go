@@ -64,6 +64,7 @@ func (r *rig) runner() (ix *index.Index, stop func()) {
 			defer log.Close()
 			return view.Load(ctx, session, log)
 		},
+		Tree:   func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
 		Window: func(m schemas.ModelRef) int64 { return int64(1000 * len(m.ID)) },
 	})
 	go func() {
