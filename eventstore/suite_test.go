@@ -22,3 +22,10 @@ func TestJetStream(t *testing.T) {
 		return eventstoretest.Of(s)
 	})
 }
+
+func TestJetStreamByConsumer(t *testing.T) {
+	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
+		s, _ := newJetStream(t, eventstore.Options{FollowCheck: time.Hour, ByConsumer: true})
+		return eventstoretest.Of(s)
+	})
+}
