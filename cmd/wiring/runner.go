@@ -95,6 +95,7 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	o.Inbox.Outcome = r.outcome
 	if o.Registerer != nil {
 		r.metrics = newMetrics(o.Registerer, o.Tools)
+		r.metrics.begin(o.Host.Defaults, o.Host.Profile, o.Tools)
 		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
 	}
 	var err error
