@@ -43,6 +43,9 @@ func (d *Deleter) examine(ctx context.Context, session string) (c condition, err
 	damaged := false
 	fetch := func(ref string) ([]byte, error) { return d.o.Store.Payload(ctx, ref) }
 	for m, err := range d.o.Store.Messages(ctx, session) {
+		if errors.Is(err, eventstore.ErrDeleted) {
+			return condition{}, nil
+		}
 		if err != nil {
 			return c, err
 		}

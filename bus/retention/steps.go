@@ -204,6 +204,9 @@ func deleteEntry(ctx context.Context, kv jetstream.KeyValue, key string, fence u
 // deletePayloads deletes what the log has in the object store.
 func (d *Deleter) deletePayloads(ctx context.Context, r *record, done *Deleted) error {
 	for m, err := range d.o.Store.Messages(ctx, r.session) {
+		if errors.Is(err, eventstore.ErrDeleted) {
+			return nil // by another deleter, who has been here
+		}
 		if err != nil {
 			return err
 		}
