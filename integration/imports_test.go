@@ -77,6 +77,7 @@ var importRules = []importRule{
 	{"bus/models", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/service", []string{"schemas"}, []string{natsClient}},
 	{"bus/queries", []string{"schemas", "bus", "bus/natsio", "bus/service"}, []string{natsClient, "golang.org/x/sync"}},
+	{"bus/retention", []string{"schemas", "bus", "bus/natsio", "bus/queries", "eventstore"}, []string{natsClient}},
 	{"bus/bustest", []string{"schemas", "bus", "bus/embedded", "bus/inbox", "bus/streams"},
 		[]string{"go.uber.org/goleak"}},
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
