@@ -79,7 +79,7 @@ var importRules = []importRule{
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
 		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
-	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring", "sessionfile"},
 		[]string{natsClient, natsServer, watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml",
 			"go.opentelemetry.io/otel", "golang.org/x/sync", "github.com/alecthomas/kong", "golang.org/x/term"}},
 	{"docs/examples", []string{"schemas", "tools", "tools/worker"}, []string{natsClient}},

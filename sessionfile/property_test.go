@@ -14,8 +14,9 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// TestAnyHistoryFoldsToTheSame holds that after any sequence of turns, moves, labels, compactions, summaries and copies the
-// file has the same tree, labels, name and contexts as the session in memory, and that every context is one that vendors take.
+// TestAnyHistoryFoldsToTheSame holds that after any sequence of turns, moves, labels, compactions, summaries and copies
+// the file has the same tree, labels, name and contexts as the session in memory, and that every context is one that
+// vendors take.
 func TestAnyHistoryFoldsToTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
