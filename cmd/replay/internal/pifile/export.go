@@ -177,7 +177,8 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 			l.Details = d.Details
 		}
 	case *schemas.Leaf:
-		l = line{Type: sessionfile.TypeBranchSummary, Summary: &d.Summary.Summary, FromHook: d.Summary.FromHook, FromID: "root"}
+		l = line{Type: sessionfile.TypeBranchSummary, Summary: &d.Summary.Summary, FromHook: d.Summary.FromHook}
+		l.FromID = "root"
 		if from := x.ids[n.Parent]; from != "" {
 			l.FromID = from
 		}
@@ -217,6 +218,7 @@ func (x *exporter) endAtLeaf() error {
 	if len(x.lines) < 2 || x.lines[len(x.lines)-1].ID == x.tail {
 		return nil
 	}
-	_, err := x.write(x.last, fmt.Sprintf("leaf%d", x.last.Seq), x.tail, line{Type: sessionfile.TypeCustom, CustomType: leafType})
+	marker := line{Type: sessionfile.TypeCustom, CustomType: leafType}
+	_, err := x.write(x.last, fmt.Sprintf("leaf%d", x.last.Seq), x.tail, marker)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 
@@ -31,6 +32,29 @@ type Imported struct {
 	Session string
 	Entries int
 	Events  []schemas.EventData
+}
+
+// maxFile bounds a file.
+const maxFile = 1 << 30
+
+// ReadFile reads a session file as [Import] does. The error names the file.
+func ReadFile(path string) (*Imported, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("import %s: %d bytes, more than %d", path, info.Size(), maxFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	im, err := Import(text)
+	if err != nil {
+		return nil, fmt.Errorf("import %s: nothing was written:\n%w", path, err)
+	}
+	return im, nil
 }
 
 // Import reads a session file of versions 1 to 3. The error names every line that is broken, twenty at most, and why;
