@@ -209,7 +209,8 @@ func TestCyclesEnd(t *testing.T) {
 		}
 	}
 	want := `[{"children":[{"children":[{"children":[{"children":[],"id":"d","type":"custom"}],` +
-		`"id":"c","type":"custom"}],"id":"b","type":"custom"}],"id":"a","type":"custom"},{"children":[],"id":"self","type":"custom"}]`
+		`"id":"c","type":"custom"}],"id":"b","type":"custom"}],"id":"a","type":"custom"},` +
+		`{"children":[],"id":"self","type":"custom"}]`
 	if d := cmp.Diff(want, string(marshal(t, nodes(s.Tree())))); d != "" {
 		t.Errorf("tree (-want +got):\n%s", d)
 	}

@@ -32,7 +32,7 @@ func session(t *testing.T) *sessionfile.Session {
 			`{"type":"thinking","thinking":H},{"type":"toolCall","id":"c","name":H,"arguments":{H:H}}]}}`,
 		`{"type":"message","id":"c","parentId":"b","message":{"role":"toolResult","toolCallId":"c","toolName":H,` +
 			`"isError":true,"content":[{"type":"text","text":H},{"type":"image","mimeType":"image/svg+xml",` +
-			`"data":"PHN2Zz4="},{"type":"image","mimeType":H,"data":H},` +
+			`"data":"PCEtLT4="},{"type":"image","mimeType":H,"data":H},` +
 			`{"type":"image","mimeType":"image/png","data":"AAAA"}]}}`,
 		`{"type":"message","id":"c2","parentId":"c","message":{"role":"bashExecution","command":H,"output":H}}`,
 		`{"type":"message","id":"c3","parentId":"c2","message":{"role":H,"content":5}}`,
