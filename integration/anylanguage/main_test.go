@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// programs makes the runner and the example in Go, once for all tests, and returns the directory they are in.
+// programs makes the runner, replay and the example in Go, once for all tests, and returns the directory they are in.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "loopbus-anylanguage-"); err != nil {
 		return "", err
 	}
-	if err := process.Build(dir, "runner"); err != nil {
+	if err := process.Build(dir, "runner", "replay"); err != nil {
 		return dir, err
 	}
 	if out, err := exec.Command("go", "build", "-o", dir,
