@@ -92,7 +92,7 @@ var importRules = []importRule{
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"console", []string{"bus/client/js"}, nil},
 	{"console/bundle", nil, []string{"github.com/evanw/esbuild/pkg/api"}},
-	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring", "sessionfile"},
 		[]string{natsClient, natsServer, watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml",
 			"go.opentelemetry.io/otel", "golang.org/x/sync", "github.com/alecthomas/kong", "golang.org/x/term"}},
 	{"docs/examples", []string{"schemas", "tools", "tools/worker"}, []string{natsClient}},
