@@ -58,7 +58,9 @@ func (s *service) serveHTTP(ctx context.Context) error {
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		d.close()
+		if d != nil {
+			d.nats.Close()
+		}
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if server.Shutdown(stop) != nil {
