@@ -17,6 +17,7 @@ import (
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/bus/web"
+	"github.com/loopbus/loopbus/console"
 )
 
 // door is what is behind the port of --http besides health and metrics. Nil is nothing.
@@ -74,7 +75,7 @@ func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
 		o.Names = append(slices.Clip(o.Names), name) // which is in the link
 	}
 	if s.o.Web.Console != "off" {
-		o.Files, d.page = s.console, true
+		o.Files, d.page = console.Files(), true
 		o.Mounts = append(o.Mounts, web.Mount{Pattern: "/nats", Handler: d.nats},
 			web.Mount{Pattern: "/config.json", Handler: s.consoleConfig()})
 	}

@@ -39,6 +39,8 @@ type webSettings struct {
 	Token     string   `name:"http-token" secret:"" help:"Ask for this token; rather give LOOPBUS_HTTP_TOKEN."`
 	Names     []string `name:"http-name" placeholder:"HOST" help:"Answer to these names, too, as behind a proxy."`
 	JWTCookie string   `name:"http-jwt-cookie" placeholder:"NAME" help:"Take users' JWTs from this cookie of a proxy."`
+
+	picked bool // the address of --http is the default
 }
 
 // Check looks at names and the token.

@@ -36,6 +36,7 @@ type Event struct {
 type Projection struct {
 	state loop.State
 	sent  map[string]string // text that was streamed, by message
+	block map[string]int    // of the message's content, that was streamed last
 }
 
 // State is the state that the log so far comes to. It must not be changed.
@@ -47,12 +48,12 @@ func (p *Projection) Take(i client.Item) ([]Event, error) {
 	if i.Update != nil {
 		return p.update(i.Update), nil
 	}
-	continued := p.continues()
+	queued := p.state.Queued()
 	turn := p.turn()
 	if err := p.state.Apply(*i.Event); err != nil {
 		return nil, err
 	}
-	return p.event(i.Event, turn, continued), nil
+	return p.event(i.Event, turn, queued), nil
 }
 
 // turn is the reply of the turn under way.
@@ -63,9 +64,7 @@ func (p *Projection) turn() *loop.Turn {
 	return p.state.Run.Turn
 }
 
-func (p *Projection) continues() bool { return p.state.Queued() }
-
-// AgentStart and its like are the payloads.
+// AgentStart and its like are the payloads of the events of their names, Failure that of error.
 type (
 	AgentStart struct {
 		SessionID     string   `json:"sessionId"`
@@ -185,7 +184,7 @@ func (p *Projection) event(e *schemas.Event, turn *loop.Turn, queued bool) (out 
 		if !d.TerminationReason.Normal() && d.ErrorMessage != "" {
 			emit("error", Failure{Code: string(d.TerminationReason), Message: d.ErrorMessage})
 		}
-		p.sent = nil
+		p.sent, p.block = nil, nil
 	case *schemas.AutoRetryStart:
 		emit("error", Failure{Code: "retry", Message: d.ErrorMessage, Recoverable: true,
 			Context: map[string]any{"messageId": d.MessageID, "attempt": d.Attempt, "delayMs": d.DelayMs}})
@@ -198,8 +197,8 @@ func (p *Projection) event(e *schemas.Event, turn *loop.Turn, queued bool) (out 
 
 func (p *Projection) agentStart(e *schemas.Event) AgentStart {
 	c := p.state.Config
-	a := AgentStart{SessionID: e.Session, Model: c.Model.String(), Tools: []string{}, ThinkingLevel: string(c.ThinkingLevel),
-		Timestamp: e.Time.UnixMilli()}
+	a := AgentStart{SessionID: e.Session, Model: c.Model.String(), Tools: []string{},
+		ThinkingLevel: string(c.ThinkingLevel), Timestamp: e.Time.UnixMilli()}
 	for _, t := range c.Tools {
 		a.Tools = append(a.Tools, t.Name)
 	}
@@ -256,9 +255,14 @@ func (p *Projection) update(u *schemas.Update) (out []Event) {
 	switch d := u.Data.(type) {
 	case *schemas.MessageUpdate:
 		for _, e := range d.AssistantMessageEvents {
-			if e.Type == schemas.StreamTextDelta && e.Delta != "" {
-				out = append(out, Event{"text_delta", u.Event, p.delta(d.MessageID, e.Delta)})
+			if e.Type != schemas.StreamTextDelta || e.Delta == "" {
+				continue
 			}
+			if at, begun := p.block[d.MessageID]; begun && at != e.ContentIndex {
+				e.Delta = "\n" + e.Delta // as blocks of text are joined
+			}
+			out = append(out, Event{"text_delta", u.Event, p.delta(d.MessageID, e.Delta)})
+			p.block[d.MessageID] = e.ContentIndex
 		}
 	case *schemas.ToolExecutionUpdate:
 		out = append(out, Event{"tool_execution_update", u.Event, ToolExecutionUpdate{ToolCallID: string(d.Call),
@@ -270,7 +274,7 @@ func (p *Projection) update(u *schemas.Update) (out []Event) {
 // delta goes on with a reply's text. Its index counts characters, so that one that comes again says where it belongs.
 func (p *Projection) delta(message, text string) TextDelta {
 	if p.sent == nil {
-		p.sent = map[string]string{}
+		p.sent, p.block = map[string]string{}, map[string]int{}
 	}
 	d := TextDelta{MessageID: message, Delta: text, Index: utf8.RuneCountInString(p.sent[message])}
 	p.sent[message] += text
