@@ -21,6 +21,7 @@ import (
 )
 
 func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		kind   string
 		header nats.Header
@@ -40,6 +41,7 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, c := bustest.Small(t)
 			o := bustest.Fast("r1")
 			o.MaxCommandBytes = 2000
@@ -66,6 +68,7 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 }
 
 func TestInboxKeepsWhatHasNoLegalSession(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var h fakeHandler
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
@@ -82,6 +85,7 @@ func TestInboxKeepsWhatHasNoLegalSession(t *testing.T) {
 }
 
 func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var tries atomic.Int32
 	h := fakeHandler{reject: func(string, schemas.CommandRejected) error {
@@ -102,6 +106,7 @@ func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
 
 // Whatever is sent, every message is answered, and the runner works on.
 func TestInboxTakesRandomBytes(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var h fakeHandler
 	in, _ := bustest.RunInbox(t, c, inbox.Options{RunnerID: "r1"}, &h)
@@ -137,6 +142,7 @@ func TestInboxTakesRandomBytes(t *testing.T) {
 }
 
 func TestInboxStopsPullingWhenItsHandsAreFull(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	rest := make(chan struct{})
 	h := fakeHandler{deliver: func(_ context.Context, _ schemas.Command, entered func()) error {

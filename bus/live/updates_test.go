@@ -86,6 +86,7 @@ func (h *heard) expect(t testing.TB, want ...string) {
 }
 
 func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Hour})
@@ -107,6 +108,7 @@ func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
 }
 
 func TestUpdatesGoOutAfterTheInterval(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: 20 * time.Millisecond})
@@ -119,6 +121,7 @@ func TestUpdatesGoOutAfterTheInterval(t *testing.T) {
 }
 
 func TestUpdatesOfToolsReplaceEachOther(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Hour})
@@ -131,6 +134,7 @@ func TestUpdatesOfToolsReplaceEachOther(t *testing.T) {
 }
 
 func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	for name, o := range map[string]live.Options{
 		"as they come": {Interval: -1},
@@ -149,6 +153,7 @@ func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
 }
 
 func TestUpdatesConcurrently(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Millisecond})
@@ -176,6 +181,7 @@ func TestUpdatesConcurrently(t *testing.T) {
 }
 
 func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	u := live.New(c, live.Options{Interval: -1})
 	const before, after = 50, 50
@@ -212,6 +218,7 @@ func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
 }
 
 func TestWatchUpdatesEnds(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	ctx, cancel := context.WithTimeout(bustest.Deadline(t), 50*time.Millisecond)
 	defer cancel()

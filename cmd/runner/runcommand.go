@@ -77,7 +77,7 @@ func (c *defaultCommand) Run(ctx context.Context, io *cli.IO) error {
 	if c.Options.once {
 		return runPrompt(ctx, c.call, &c.Options, &c.Once)
 	}
-	return serve(ctx, &c.Options, c.Options.Observe.Logger(io))
+	return serve(ctx, &c.Options, io)
 }
 
 // runCommand is `runner run`.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,10 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/wiring"
@@ -33,17 +37,21 @@ type service struct {
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
 	traces   *observe.Traces
-	outputs  string // directory of outputs of commands that are too long to be shown; "" is the default
+	out      io.Writer // where links are printed
+	console  fs.FS     // nil is none
+	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
 	closers  []func()
 }
 
 // serve runs until ctx ends and drains.
-func serve(ctx context.Context, o *options, log *slog.Logger) error {
+func serve(ctx context.Context, o *options, io *cli.IO) error {
+	log := o.Observe.Logger(io)
 	s, err := open(ctx, o, log)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.out = io.Stdout
 	durability, err := s.durability(ctx)
 	if err != nil {
 		return err
@@ -72,12 +80,12 @@ func (s *service) where() string {
 	if s.server != nil {
 		return s.server.ClientURL()
 	}
-	return s.Conn.NATS().ConnectedUrlRedacted()
+	return dial.Connected(s.Conn.NATS())
 }
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version)}
+	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -205,8 +213,9 @@ func (s *service) serveTools(ctx context.Context) error {
 	return toolserve.Run(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID, Workspace: s.o.Sessions.Workspace, Tools: s.o.Tools.Tools, Root: s.o.Tools.Root,
 		Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait, StopTimeout: s.o.Server.StopTimeout,
-		Bash:    toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
-		Environ: os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
+		NoResources: s.o.Tools.NoResources,
+		Bash:        toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
+		Environ:     os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	})
 }
 

@@ -27,6 +27,7 @@ type options struct {
 	Policy   policy           `embed:"" group:"policy"`
 	Tools    toolSettings     `embed:"" group:"tools"`
 	Observe  observe.Settings `embed:"" group:"observability"`
+	Web      webSettings      `embed:"" group:"web"`
 
 	once bool // it is for one run
 }
@@ -111,6 +112,7 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 type toolSettings struct {
 	Tools       []string      `default:"${tools}" brief:"" help:"Serve these tools; with --nats none unless given."`
 	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
+	NoResources bool          `help:"Do not use context files, skills and prompt templates of the root."`
 	Concurrency int           `default:"8" help:"Execute so many calls of each tool at once."`
 	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat."`
 	Window      int           `name:"max-calls-in-queue" default:"${window}" help:"Dispatch so many of a tool; 0: all."`
@@ -151,6 +153,7 @@ func (o *options) Check(c *cli.Call) []error {
 	}
 	pick(&o.Server.Listen, "127.0.0.1:4222", "127.0.0.1:0")
 	pick(&o.Server.Store, "loopbus-data", "")
+	o.Web.picked = o.Observe.HTTP == ""
 	if o.once {
 		o.Observe.Default(observe.Off, "warn")
 	} else {

@@ -80,7 +80,7 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 		ID: o.Server.ID, Workspace: o.Tools.Workspace, Tools: o.Tools.Tools, Root: o.Tools.Root, Env: o.Tools.Env,
 		Bash: o.Sandbox.bash(o), Concurrency: o.Tools.Concurrency, AckWait: o.Tools.AckWait,
 		StopTimeout: o.Server.StopTimeout, ReadTimeout: cmp.Or(o.Tools.ReadTimeout, -1), Environ: io.Environ, Logger: log,
-		Registerer: w.metrics, Trace: traces.Execute,
+		Registerer: w.metrics, Trace: traces.Execute, NoResources: o.Tools.NoResources,
 	}
 	return w.serve(ctx, serve, io.Stdin, io.Stdout)
 }

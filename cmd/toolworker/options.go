@@ -58,6 +58,7 @@ type toolOptions struct {
 	Tools       []string      `default:"${tools}" brief:"" help:"Serve these built-in tools."`
 	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
 	Workspace   string        `brief:"" help:"Serve sessions of this workspace only (default those of none)."`
+	NoResources bool          `help:"Do not announce context files, skills and prompt templates of the root."`
 	Env         []string      `brief:"" help:"Show commands these variables, too; a final * is any ending."`
 	Concurrency int           `default:"8" brief:"" help:"Execute so many calls of each tool at once."`
 	ReadTimeout time.Duration `default:"${readTimeout}" help:"Limit calls of read, grep, find and ls; 0 for none."`

@@ -66,6 +66,9 @@ type Options struct {
 	// AnnounceTTL is how long announcements outlive a worker that died, in whole seconds, default 30 s. They are
 	// renewed three times as often.
 	AnnounceTTL time.Duration
+	// Resources, if not nil, returns what the directory of the tools has for prompts. It is called before each
+	// announcement, so that changes are announced with the next one. The worker fills in workspace, itself, and since when.
+	Resources func(ctx context.Context) (schemas.Resources, error)
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration
 	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
