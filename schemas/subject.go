@@ -27,6 +27,7 @@ const (
 	BucketSnapshots = "agent_snapshots"
 	BucketProfiles  = "agent_profiles"
 	BucketBlobs     = "agent_blobs"
+	BucketDeletions = "agent_deletions"
 )
 
 // ErrSubject is wrapped by every error about a subject or a token of one.

@@ -42,6 +42,9 @@ func (in *Inbox) fly(ctx context.Context, f *flight) {
 	}
 	failures, conflicts := 0, 0
 	for {
+		if (failures+conflicts > 0 || in.stale(f)) && in.gone(ctx, f) {
+			return
+		}
 		err := in.try(ctx, f, failures)
 		if err == nil {
 			if in.acknowledge(f) {
@@ -53,6 +56,7 @@ func (in *Inbox) fly(ctx context.Context, f *flight) {
 		if isForAnother(err) {
 			pause = doubled(firstConflictPause, lastConflictPause, conflicts)
 			conflicts++
+			in.doubt(f)
 			in.o.Logger.Debug("delivery given up", "session", f.session, "seq", f.seq, "err", err)
 		} else {
 			if failures > 0 { // the first time at once

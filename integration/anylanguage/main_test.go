@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// programs makes the runner and the example in Go, once for all tests, and returns the directory they are in.
+// programs makes the runner, replay and the example in Go, once for all tests, and returns the directory they are in.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "loopbus-anylanguage-"); err == nil {
-		err = process.Build(dir, "cmd/runner", "docs/examples/dice")
+		err = process.Build(dir, "cmd/runner", "cmd/replay", "docs/examples/dice")
 	}
 	return dir, err
 })
