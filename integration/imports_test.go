@@ -83,12 +83,12 @@ var importRules = []importRule{
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"console", []string{"bus/client/js"}, nil},
 	{"console/bundle", nil, []string{"github.com/evanw/esbuild/pkg/api"}},
-	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "console", "cmd/wiring"},
 		[]string{natsClient, natsServer, watermill, prometheus, cloudEvent, "github.com/goccy/go-yaml",
 			"go.opentelemetry.io/otel", "golang.org/x/sync", "github.com/alecthomas/kong", "golang.org/x/term"}},
 	{"docs/examples", []string{"schemas", "tools", "tools/worker"}, []string{natsClient}},
 	{"cmd/wiring", []string{"schemas", "loop", "eventstore", "bus", "tools"}, []string{prometheus, "golang.org/x/sync"}},
-	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring", "console"},
 		[]string{natsClient, watermill, "golang.org/x/sys/unix"}},
 }
 

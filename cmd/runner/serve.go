@@ -21,6 +21,7 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/wiring"
+	"github.com/loopbus/loopbus/console"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
@@ -83,7 +84,8 @@ func (s *service) where() string {
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: prometheus.NewRegistry(), out: io.Discard}
+	s := &service{o: o, log: log, registry: prometheus.NewRegistry(), out: io.Discard,
+		console: console.Files()}
 	s.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.open(ctx); err != nil {
