@@ -81,6 +81,7 @@ var importRules = []importRule{
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
 		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
+	{"bus/client/js", nil, nil},
 	{"console", []string{"bus/client/js"}, nil},
 	{"console/bundle", nil, []string{"github.com/evanw/esbuild/pkg/api"}},
 	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "console", "cmd/wiring"},

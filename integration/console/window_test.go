@@ -77,7 +77,7 @@ func eval[T any](w *window, expression string) T {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, system.Deadline)
 	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
 		w.t.Fatalf("%s: %v", expression, err)
 	}
