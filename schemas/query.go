@@ -18,7 +18,7 @@ const (
 	QueryState     QueryKind = "state"     // nothing -> SessionState
 	QueryMessages  QueryKind = "messages"  // MessagesQuery -> MessagesPage
 	QueryEvents    QueryKind = "events"    // EventsQuery -> EventsPage
-	QueryTree      QueryKind = "tree"      // nothing -> SessionTree
+	QueryTree      QueryKind = "tree"      // PageQuery -> SessionTree
 	QueryStats     QueryKind = "stats"     // nothing -> SessionStats
 	QueryTools     QueryKind = "tools"     // PageQuery -> ToolsPage
 	QueryOutcome   QueryKind = "outcome"   // OutcomeQuery -> Outcome

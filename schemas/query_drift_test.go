@@ -17,6 +17,7 @@ func queryTypes() map[string]reflect.Type {
 		"approvals_page.v1.json#/$defs/approval": reflect.TypeFor[PendingApproval](),
 		"session_tree.v1.json":                   reflect.TypeFor[SessionTree](),
 		"session_tree.v1.json#/$defs/node":       reflect.TypeFor[TreeNode](),
+		"session_tree.v1.json#/$defs/entry":      reflect.TypeFor[TreeEntry](),
 		"session_state.v1.json":                  reflect.TypeFor[SessionState](),
 		"session_state.v1.json#/$defs/run":       reflect.TypeFor[RunState](),
 		"session_state.v1.json#/$defs/call":      reflect.TypeFor[CallState](),

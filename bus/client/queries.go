@@ -49,9 +49,10 @@ func (s *Session) Stats(ctx context.Context) (stats schemas.SessionStats, err er
 	return stats, s.query(ctx, schemas.QueryStats, struct{}{}, &stats)
 }
 
-// Tree asks what the session was branched from, and what was branched from it.
-func (s *Session) Tree(ctx context.Context) (tree schemas.SessionTree, err error) {
-	return tree, s.query(ctx, schemas.QueryTree, struct{}{}, &tree)
+// Tree asks for a page of the session's tree; the first, for which the query is zero, has also its family: what it was
+// branched from, and what was branched from it. See [schemas.SessionTree] for the page that follows.
+func (s *Session) Tree(ctx context.Context, q schemas.PageQuery) (tree schemas.SessionTree, err error) {
+	return tree, s.query(ctx, schemas.QueryTree, q, &tree)
 }
 
 // Messages asks for a page of the transcript; the zero query is for the newest messages.

@@ -81,7 +81,8 @@ func (t *Tracker) Take(i Item) (ours bool) {
 type outcome struct {
 	of      bool // the event is about the command
 	applied bool
-	err     error // it has no effect
+	text    string // to be written anew
+	err     error  // it has no effect
 }
 
 func outcomeOf(e *schemas.Event, id string) (o outcome) {
@@ -90,7 +91,7 @@ func outcomeOf(e *schemas.Event, id string) (o outcome) {
 		o.of = d.CommandID == id
 	case *schemas.CommandApplied:
 		o.of = d.CommandID == id
-		o.applied = o.of
+		o.applied, o.text = o.of, d.Text
 	case *schemas.CommandRejected:
 		// A runner that cannot read a command names it by the header's value as it is.
 		if o.of = d.CommandID == id || d.CommandID == schemas.EncodeHeaderValue(id); o.of {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -81,7 +82,11 @@ func (in *Inbox) logFailure(ctx context.Context, f *flight, failures int, err er
 	if in.isDraining() || ctx.Err() != nil || errors.Is(err, ErrMoved) {
 		return
 	}
-	in.o.Logger.Error("delivery failed", "session", f.session, "seq", f.seq, "attempt", failures, "err", err)
+	level := slog.LevelDebug
+	if in.complaints.first(f.session, err.Error(), time.Now()) {
+		level = slog.LevelError
+	}
+	in.o.Logger.Log(ctx, level, "delivery failed", "session", f.session, "seq", f.seq, "attempt", failures, "err", err)
 }
 
 // pause waits before the next attempt. It returns false if there is to be none: the message comes again, here or

@@ -22,6 +22,7 @@ const (
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
+	resourceBytes    = 64 << 20
 )
 
 // streamSpecs are the streams of docs/architecture.md, and the one that timers wait in.
@@ -176,6 +177,8 @@ func bucketSpecs(o Options) []spec {
 	return []spec{
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketTools, Description: "tools that workers announce",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketResources,
+			Description: "what workspaces have for prompts", MaxBytes: resourceBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketRunners, Description: "live runners",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions",

@@ -3,17 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/loopbus/loopbus/bus/queries"
 	natsservice "github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
 	"github.com/loopbus/loopbus/cmd/wiring"
 )
@@ -34,43 +29,14 @@ func (s *service) serveHTTP(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if reason := s.unready(ctx); reason != "" {
-			http.Error(w, reason, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	site := observe.Site{Metrics: s.registry, Unready: func() string { return s.unready(ctx) }, Log: s.log}
 	if d != nil {
-		mux.Handle("/", d.site)
+		site.Others, site.Closing = d.site, d.nats.Close
 	}
-	// Requests end with ctx, however long their answers are.
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx }}
-	s.log.Info("health and metrics", "address", listener.Addr().String())
 	if d != nil && d.page {
 		fmt.Fprintf(s.out, "console: %s\n", d.link(listener.Addr()))
 	}
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-ctx.Done()
-		d.close()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if server.Shutdown(stop) != nil {
-			_ = server.Close()
-		}
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	<-stopped
-	return nil
+	return site.Serve(ctx, listener)
 }
 
 // listenHTTP listens at the address of --http. Where nobody has chosen one and the default is taken, as by another
@@ -80,7 +46,7 @@ func (s *service) listenHTTP() (net.Listener, error) {
 	if err == nil {
 		return listener, nil
 	}
-	if s.o.Observe.picked {
+	if s.o.Web.picked {
 		taken := err
 		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
 			s.log.Warn("the default address of --http is taken: a free port is used", "err", taken,

@@ -39,6 +39,8 @@ type grammar struct {
 	Models   modelsCommand    `cmd:"" help:"List the models of the catalogue."`
 	Tools    listing.Tools    `cmd:"" help:"List the tools that workers announce."`
 	Profiles listing.Profiles `cmd:"" help:"List the named agents that sessions may follow."`
+
+	Permissions permissionsCommand `cmd:"" help:"Write the NATS configuration of a user with roles."`
 }
 
 // program is the runner's command line, to be read once.
@@ -52,6 +54,7 @@ func program() (*cli.Program, *grammar) {
 		Vars: kong.Vars{
 			"takeover": inbox.DefaultTakeover.String(), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
+			"httpDefault": " (default 127.0.0.1:8080; with a prompt off)", "levelDefault": " (default info; with a prompt warn)",
 			"bridges":    strings.Join(bridgeNames(), ", "),
 			"extensions": strings.Join(schemas.ExtensionTools(), ","),
 		},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -51,7 +52,7 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 	if names := unused(call); len(names) > 0 {
 		fmt.Fprintf(call.IO.Stderr, "not used, because the runners at --nats have their own: %s\n", strings.Join(names, ", "))
 	}
-	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.logger(call.IO))
+	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.Logger(call.IO))
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 		return withStatus(ctx, shot.abort(ctx))
 	}
 	return withStatus(ctx, fmt.Errorf("%s; the run of session %s goes on. To watch it: replay show %s --follow --nats %s",
-		context.Cause(ctx), once.Session, once.Session, c.NATS().ConnectedUrlRedacted()))
+		context.Cause(ctx), once.Session, once.Session, dial.Connected(c.NATS())))
 }
 
 // setSession sends the commands that the settings ask for, each once its predecessor has taken effect.

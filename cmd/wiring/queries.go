@@ -68,6 +68,7 @@ type Catalogue struct {
 func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 	return queries.Endpoints(r.Conn, queries.Options{
 		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: c.Window, Models: c.Models,
+		Tree:    func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
 		Damaged: eventstore.ErrDamaged, Logger: r.o.Logger,
 	})
 }

@@ -72,7 +72,7 @@ func TestQueries(t *testing.T) {
 	}) {
 		t.Errorf("%d models, %v", len(models), err)
 	}
-	tree, err := s.Tree(deadline(t))
+	tree, err := s.Tree(deadline(t), schemas.PageQuery{})
 	if err != nil || len(tree.Nodes) != 2 {
 		t.Errorf("tree %+v, %v", tree, err)
 	}

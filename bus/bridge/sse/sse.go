@@ -148,4 +148,3 @@ func send(stream *bridge.EventStream, item client.Item) error {
 	}
 	return stream.Send(strconv.FormatUint(item.Event.Seq, 10), string(item.Event.Type()), data)
 }
-
