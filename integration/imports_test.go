@@ -91,6 +91,7 @@ var importRules = []importRule{
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
 		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
+	{"bus/client/js", nil, nil},
 	{"console", []string{"bus/client/js"}, nil},
 	{"console/bundle", nil, []string{"github.com/evanw/esbuild/pkg/api"}},
 	{"cmd", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring", "sessionfile", "console"},
@@ -99,7 +100,7 @@ var importRules = []importRule{
 	{"docs/examples", []string{"schemas", "tools", "tools/worker"}, []string{natsClient}},
 	{"cmd/wiring", []string{"schemas", "loop", "eventstore", "bus", "tools"}, []string{prometheus, natsClient,
 		"golang.org/x/sync"}},
-	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring"},
+	{"integration", []string{"schemas", "loop", "eventstore", "bus", "tools", "providers", "cmd/wiring", "console"},
 		[]string{natsClient, watermill, "golang.org/x/sys/unix"}},
 }
 
