@@ -29,8 +29,8 @@ func runnerGrant(t *testing.T) permissions.Grant {
 	return permissions.Grant{Publish: g.Publish, Subscribe: g.Subscribe}
 }
 
-// workerGrant is the role of a worker for each of the built-in tools, under any id, and making their queues and announcing what the
-// root has for prompts.
+// workerGrant is the role of a worker for each of the built-in tools, under any id, and making their queues and
+// announcing what the root has for prompts.
 func workerGrant(t *testing.T) (all permissions.Grant) {
 	t.Helper()
 	add := func(to *[]string, subject string) {
@@ -66,15 +66,16 @@ func permissionsFile(t *testing.T) string {
 		return b.String()
 	}
 	user := func(name string, g permissions.Grant, more string) string {
-		return fmt.Sprintf("    {\n      user: %s, password: $%s_PASSWORD\n      permissions: {\n        publish: { allow: [\n%s"+
-			"        ] }\n        subscribe: { allow: [\n%s        ] }%s\n      }\n    }\n", name, strings.ToUpper(name),
+		return fmt.Sprintf("    {\n      user: %s, password: $%s_PASSWORD\n      permissions: {\n"+
+			"        publish: { allow: [\n%s        ] }\n        subscribe: { allow: [\n%s        ] }%s\n      }\n    }\n", name, strings.ToUpper(name),
 			list(g.Publish), list(g.Subscribe), more)
 	}
-	return "# The users of the bus. Passwords are variables of the servers' environment. Clients get users of their own: see\n" +
-		"# docs/operations.md#permissions. Made by: go test ./integration/deploy -run Permissions -update\n" +
+	return "# The users of the bus. Passwords are variables of the servers' environment. Clients get users of their " +
+		"own: see\n# docs/operations.md#permissions. Made by: go test ./integration/deploy -run Permissions -update\n" +
 		"authorization {\n  users: [\n" +
 		"    { user: operator, password: $OPERATOR_PASSWORD } # may do everything\n" +
-		user("runner", runnerGrant(t), "\n        allow_responses: true") + user("toolworker", workerGrant(t), "") + "  ]\n}\n"
+		user("runner", runnerGrant(t), "\n        allow_responses: true") +
+		user("toolworker", workerGrant(t), "") + "  ]\n}\n"
 }
 
 // TestPermissions holds the users of the servers against the roles.
