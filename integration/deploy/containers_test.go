@@ -121,9 +121,10 @@ func TestImages(t *testing.T) {
 			t.Errorf("the Dockerfile, or the measurement in .ci/run, builds without %s", want)
 		}
 	}
+	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`)
 	for _, name := range []string{"runner", "toolworker", "replay"} {
 		stage := all[name]
-		if m := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(stage); m == nil || m[1] == "0" || m[2] == "0" {
+		if m := user.FindStringSubmatch(stage); m == nil || m[1] == "0" || m[2] == "0" {
 			t.Errorf("the image of %s has no user, or root:\n%s", name, stage)
 		}
 		if !strings.Contains(stage, `ENTRYPOINT ["/usr/local/bin/`+name+`"]`) ||
@@ -171,7 +172,8 @@ func TestComposeConfines(t *testing.T) {
 		t.Errorf("what models run has a way outside: %v", got)
 	}
 	example := read(t, filepath.Join(deploy, ".env.example"))
-	for _, v := range regexp.MustCompile(`\$\{(\w+)`).FindAllStringSubmatch(read(t, filepath.Join(deploy, "compose.yaml")), -1) {
+	variable := regexp.MustCompile(`\$\{(\w+)`)
+	for _, v := range variable.FindAllStringSubmatch(read(t, filepath.Join(deploy, "compose.yaml")), -1) {
 		if !strings.Contains(example, "\n"+v[1]+"=") {
 			t.Errorf(".env.example lacks %s", v[1])
 		}

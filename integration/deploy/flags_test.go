@@ -73,8 +73,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// accepted has a program read a configuration file and a unit's command line. Nobody is at the address that it is given,
-// so that it ends there; a mistake in the settings ends it before, with status 2.
+// accepted has a program read a configuration file and a unit's command line. Nobody is at the address that it is
+// given, so that it ends there; a mistake in the settings ends it before, with status 2.
 func accepted(t *testing.T, program, config string, exe []string) {
 	t.Helper()
 	dir, err := programs()

@@ -40,7 +40,7 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	built = dir
-	return dir, process.Build(dir, "runner", "toolworker")
+	return dir, process.Build(dir, "cmd/runner", "cmd/toolworker")
 })
 
 // deploy is where the files are.

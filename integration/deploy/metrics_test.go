@@ -142,8 +142,8 @@ func checkRules(t *testing.T, names exported) {
 			}
 		}
 	}
-	err := yaml.UnmarshalWithOptions([]byte(read(t, filepath.Join(deploy, "prometheus/alerts.yml"))), &rules, yaml.Strict())
-	if err != nil {
+	text := read(t, filepath.Join(deploy, "prometheus/alerts.yml"))
+	if err := yaml.UnmarshalWithOptions([]byte(text), &rules, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

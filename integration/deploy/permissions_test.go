@@ -18,14 +18,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// runnerGrant is the row of docs/operations.md for runners.
-var runnerGrant = permissions.Grant{
-	Publish: []string{"agent.>", "$JS.API.>", "$JS.ACK.>", "$KV.agent_tools.>", "$KV.agent_runners.>",
-		"$KV.agent_snapshots.>", "$KV.agent_sessions.>", "$O.agent_blobs.>", "$SRV.>"},
-	Subscribe: []string{"_INBOX_runner.>", "agent.>", "$KV.>", "$O.>", "$SRV.>"},
+// runnerGrant is the role of a runner.
+func runnerGrant(t *testing.T) permissions.Grant {
+	t.Helper()
+	u := permissions.User{Name: "runner", Roles: []permissions.Name{permissions.Runner}}
+	g, err := u.Grant(schemas.Subjects{})
+	if err != nil || !g.Responses {
+		t.Fatalf("%v, %+v", err, g)
+	}
+	return permissions.Grant{Publish: g.Publish, Subscribe: g.Subscribe}
 }
 
-// workerGrant is the role of a worker for each of the built-in tools, under any id, and making their queues.
+// workerGrant is the role of a worker for each of the built-in tools, under any id, and making their queues and
+// announcing what the root has for prompts.
 func workerGrant(t *testing.T) (all permissions.Grant) {
 	t.Helper()
 	add := func(to *[]string, subject string) {
@@ -46,6 +51,7 @@ func workerGrant(t *testing.T) (all permissions.Grant) {
 			add(&all.Subscribe, s)
 		}
 	}
+	add(&all.Publish, "$KV."+schemas.BucketResources+"."+schemas.ResourcesKey("", "*"))
 	return all
 }
 
@@ -60,15 +66,16 @@ func permissionsFile(t *testing.T) string {
 		return b.String()
 	}
 	user := func(name string, g permissions.Grant, more string) string {
-		return fmt.Sprintf("    {\n      user: %s, password: $%s_PASSWORD\n      permissions: {\n        publish: { allow: [\n%s"+
-			"        ] }\n        subscribe: { allow: [\n%s        ] }%s\n      }\n    }\n", name, strings.ToUpper(name),
+		return fmt.Sprintf("    {\n      user: %s, password: $%s_PASSWORD\n      permissions: {\n"+
+			"        publish: { allow: [\n%s        ] }\n        subscribe: { allow: [\n%s        ] }%s\n      }\n    }\n", name, strings.ToUpper(name),
 			list(g.Publish), list(g.Subscribe), more)
 	}
-	return "# The users of the bus. Passwords are variables of the servers' environment. Clients get users of their own: see\n" +
-		"# docs/operations.md#permissions. Made by: go test ./integration/deploy -run Permissions -update\n" +
+	return "# The users of the bus. Passwords are variables of the servers' environment. Clients get users of their " +
+		"own: see\n# docs/operations.md#permissions. Made by: go test ./integration/deploy -run Permissions -update\n" +
 		"authorization {\n  users: [\n" +
 		"    { user: operator, password: $OPERATOR_PASSWORD } # may do everything\n" +
-		user("runner", runnerGrant, "\n        allow_responses: true") + user("toolworker", workerGrant(t), "") + "  ]\n}\n"
+		user("runner", runnerGrant(t), "\n        allow_responses: true") +
+		user("toolworker", workerGrant(t), "") + "  ]\n}\n"
 }
 
 // TestPermissions holds the users of the servers against the roles.
@@ -98,7 +105,7 @@ func TestPermissions(t *testing.T) {
 		slices.Sort(g.Subscribe)
 		return g
 	}
-	if d := cmp.Diff(map[string]permissions.Grant{"runner": sorted(runnerGrant), "toolworker": sorted(workerGrant(t))},
+	if d := cmp.Diff(map[string]permissions.Grant{"runner": sorted(runnerGrant(t)), "toolworker": sorted(workerGrant(t))},
 		granted); d != "" {
 		t.Errorf("what a server makes of them (-want +got):\n%s", d)
 	}

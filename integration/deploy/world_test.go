@@ -61,7 +61,10 @@ func newWorld(t *testing.T) *world {
 	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(deploy, "compose.yaml"))), &c); err != nil {
 		t.Fatal(err)
 	}
-	work := t.TempDir()
+	work := t.TempDir() // has what is announced for prompts
+	if err := os.WriteFile(filepath.Join(work, "AGENTS.md"), []byte("Be brief."), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"runner", "toolworker"} {
 		args := w.changed(c.Services[name].Command, work)
 		w.programs[name] = w.start(name, filepath.Join(dir, name), args)
