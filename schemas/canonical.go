@@ -96,6 +96,9 @@ func isCallKey(key string) bool {
 }
 
 func strict(raw json.RawMessage) bool {
+	if simple(raw) {
+		return true
+	}
 	_, err := decodeStrict(raw)
 	return err == nil
 }
