@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
@@ -152,7 +153,7 @@ type importCommand struct {
 // Check wants files.
 func (c *importCommand) Check(call *cli.Call) (errs []error) {
 	if len(c.Files) == 0 {
-		errs = append(errs, errors.New("wrong number of arguments: replay import FILE ..."))
+		errs = append(errs, fmt.Errorf("wrong number of arguments: replay %s FILE ...", call.Command))
 	}
 	if c.Session != "" {
 		if len(c.Files) > 1 {
