@@ -12,8 +12,6 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // entryError names the entry that is not there, in pi's words.
-//
-//lint:ignore ST1005 the text is pi's
 func entryError(id string) error { return fmt.Errorf("Entry %s %w", id, ErrNotFound) }
 
 // Options say what a new session is.
