@@ -127,11 +127,11 @@ func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandDa
 	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
 	switch c := data.(type) {
 	case *schemas.Prompt:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.Steer:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.FollowUp:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.Continue:
 	default:
 		return in, false

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/loopbus/loopbus/loop/compaction"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -80,7 +81,7 @@ func again(m schemas.Message) (text string, ok bool) {
 		return joined(m.Content), true
 	case *schemas.CustomMessage:
 		var custom schemas.AddMessage
-		if m.Role != schemas.RoleCustom || json.Unmarshal(m.Raw, &custom) != nil {
+		if m.Role != compaction.RoleCustom || json.Unmarshal(m.Raw, &custom) != nil {
 			return "", false
 		}
 		return joined(custom.Content), true

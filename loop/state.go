@@ -69,7 +69,8 @@ type Input struct {
 
 	TraceParent string `json:"traceparent,omitempty"`
 
-	Screened bool                  `json:"screened,omitempty"` // the hook input has been asked
+	Expand   bool                  `json:"expand,omitempty"`   // the text may name a template or skill of the workspace
+	Screened bool                  `json:"screened,omitempty"` // it is expanded, and the hook input has been asked
 	Begin    *schemas.HookDecision `json:"begin,omitempty"`    // what before_agent_start decided about the run it begins
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/loopbus/loopbus/loop/compaction"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -99,17 +100,18 @@ func outsideID(letter string, seq uint64, n int) string {
 
 func entryType(m schemas.Message) schemas.TreeEntryType {
 	switch m.MessageRole() {
-	case schemas.RoleCustom:
+	case compaction.RoleCustom:
 		return schemas.EntryCustomMessage
-	case schemas.RoleBranchSummary:
+	case compaction.RoleBranchSummary:
 		return schemas.EntryBranchSummary
-	case schemas.RoleCompactionSummary:
+	case compaction.RoleCompactionSummary:
 		return schemas.EntryCompaction
 	}
 	return schemas.EntryMessage
 }
 
-// forget takes a reply that is asked for again off the path: it stays in the tree, and the next one is beside it.
+// forget takes a reply that is asked for again off the path, if nothing has been put below it: it stays in the tree, and
+// the next one is beside it.
 func (t *Tree) forget(id string) {
 	if t.Leaf == id {
 		t.Leaf, t.Before = t.Before, ""
@@ -118,11 +120,11 @@ func (t *Tree) forget(id string) {
 
 // customMessage is what a custom_message is on the path.
 func customMessage(e schemas.Event, d *schemas.AddMessage) schemas.Message {
-	return made(struct {
-		Role schemas.Role `json:"role"`
-		schemas.AddMessage
-		Timestamp int64 `json:"timestamp,omitempty"`
-	}{schemas.RoleCustom, *d, unixMilli(e.Time)}, schemas.RoleCustom)
+	content, err := schemas.Marshal(d.Content)
+	if err != nil {
+		content = nil // of blocks that nobody has validated
+	}
+	return compaction.CustomMessage(d.CustomType, content, d.Display, d.Details, unixMilli(e.Time))
 }
 
 // branchSummary is what a summary of the branch that was left is on the path.
@@ -131,7 +133,7 @@ func branchSummary(e schemas.Event, d *schemas.BranchSummary) schemas.Message {
 		Role schemas.Role `json:"role"`
 		schemas.BranchSummary
 		Timestamp int64 `json:"timestamp,omitempty"`
-	}{schemas.RoleBranchSummary, *d, unixMilli(e.Time)}, schemas.RoleBranchSummary)
+	}{compaction.RoleBranchSummary, *d, unixMilli(e.Time)}, compaction.RoleBranchSummary)
 }
 
 func made(v any, role schemas.Role) schemas.Message {

@@ -74,11 +74,14 @@ const (
 	BusyReject    WhenBusy = "reject"    // be refused
 )
 
-// Input is what a prompt, steer or follow_up brings: text with images, or messages of any role.
+// Input is what a prompt, steer or follow_up brings: text with images, or messages of any role. Expand has a text that
+// begins with "/name" or "/skill:name" replaced by the prompt template or skill of that name of the session's workspace
+// ([Resources]); a text that names none stays as it is.
 type Input struct {
 	Text     string   `json:"text,omitempty"`
 	Images   []Image  `json:"images,omitempty"`
 	Messages Messages `json:"messages,omitempty"`
+	Expand   bool     `json:"expand,omitempty"`
 }
 
 // AsMessages returns the messages the input stands for: its messages, or one user message of the text and the images

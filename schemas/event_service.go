@@ -120,7 +120,8 @@ type QueueUpdate struct {
 // TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead, or,
 // before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
 // result or context that were replaced; what they became stands in the event of that message, or, for a context,
-// nowhere. By names who decided, and Failures who was asked and not heard.
+// nowhere. By names who decided, and Failures who was asked and not heard. Sources are the files of the workspace that
+// an input was expanded to.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`
 	ToolCallID   string          `json:"toolCallId,omitempty"`
@@ -138,6 +139,7 @@ type HookDecision struct {
 	Changed      []string        `json:"changed,omitempty"`
 	By           string          `json:"by,omitempty"`
 	Failures     []HookFailure   `json:"failures,omitempty"`
+	Sources      []PromptSource  `json:"sources,omitempty"`
 }
 
 // TranscriptReplaced says that the transcript was set from outside: the in-memory Agent's reset and assignment.

@@ -14,6 +14,7 @@ type QueryKind string
 const (
 	QuerySessions  QueryKind = "sessions"  // SessionsQuery -> SessionsPage
 	QueryApprovals QueryKind = "approvals" // PageQuery -> ApprovalsPage
+	QueryModels    QueryKind = "models"    // PageQuery -> ModelsPage
 	QueryState     QueryKind = "state"     // nothing -> SessionState
 	QueryMessages  QueryKind = "messages"  // MessagesQuery -> MessagesPage
 	QueryEvents    QueryKind = "events"    // EventsQuery -> EventsPage

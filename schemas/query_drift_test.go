@@ -29,6 +29,9 @@ func queryTypes() map[string]reflect.Type {
 		"outcome.v1.json":                        reflect.TypeFor[Outcome](),
 		"session_stats.v1.json":                  reflect.TypeFor[SessionStats](),
 		"tools_page.v1.json":                     reflect.TypeFor[ToolsPage](),
+		"models_page.v1.json":                    reflect.TypeFor[ModelsPage](),
+		"models_page.v1.json#/$defs/model":       reflect.TypeFor[ModelInfo](),
+		"models_page.v1.json#/$defs/rates":       reflect.TypeFor[ModelRates](),
 		"query_error.v1.json":                    reflect.TypeFor[QueryError](),
 	}
 }

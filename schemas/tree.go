@@ -6,14 +6,6 @@ import "encoding/json"
 // is the path from the root to the leaf. An entry is a message, with the message's id, or one of the entries below and
 // summaries, whose id is "e" and the sequence of its event.
 
-// The roles of messages that entries other than messages become on the path. A model is told of them as of a user's.
-const (
-	RoleCustom            Role = "custom"            // a custom_message
-	RoleBranchSummary     Role = "branchSummary"     // what was left behind by a navigate
-	RoleCompactionSummary Role = "compactionSummary" // what a compaction has put in the place of older entries
-	RoleBashExecution     Role = "bashExecution"     // a command that its user has run
-)
-
 // Navigate moves the leaf: to the entry TargetID, or, where that is a user's message or a custom_message, to its parent,
 // with its text in the outcome, to be written anew. With Summarize a model sums up what is left behind, which is then
 // an entry below the new leaf; CustomInstructions are added to what it is told, or, with ReplaceInstructions, said in
