@@ -2,6 +2,7 @@ package pifile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -186,6 +187,9 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 			l.Details = d.Summary.Details
 		}
 	}
+	if n.Type == schemas.EntryCompaction && n.Message == l.Message && !fromOutside(e) {
+		return errCompaction
+	}
 	parent := x.ids[n.Parent]
 	if n.Parent == x.leaf {
 		parent = x.tail
@@ -193,6 +197,15 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 	id, err := x.write(e, n.ID, parent, l)
 	x.ids[n.ID], x.leaf, x.tail = id, n.ID, id
 	return err
+}
+
+// errCompaction says that a compaction would be written as a message beside what it stands for.
+var errCompaction = errors.New("a compaction of this log cannot be written to pi's file by this version")
+
+// fromOutside reports whether an event brings a whole transcript. In one of those a compaction's summary is the first
+// of the messages that there are, and stands for nothing that the file has.
+func fromOutside(e schemas.Event) bool {
+	return e.Type() == schemas.EventSessionBranched || e.Type() == schemas.EventTranscriptReplaced
 }
 
 // write appends a line. Its id is another one if a line has it already.
