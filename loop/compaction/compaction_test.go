@@ -86,6 +86,31 @@ func TestWhatIsNoSummaryIsNotTaken(t *testing.T) {
 	}
 }
 
+// TestHowTheModelIsAsked holds the limits of the two requests of a split turn, and which of them has what.
+func TestHowTheModelIsAsked(t *testing.T) {
+	t.Parallel()
+	p := compaction.Prepare(long(), compaction.Settings{ReserveTokens: 1001, KeepRecentTokens: 100})
+	requests := p.Requests(compaction.Asking{Focus: "the names", Reasons: true, ThinkingLevel: schemas.ThinkingHigh})
+	for i, want := range []struct {
+		kind  compaction.RequestKind
+		max   int64
+		focus bool
+	}{{compaction.RequestInitial, 800, true}, {compaction.RequestTurnPrefix, 500, false}} {
+		r := requests[i]
+		if r.Kind != want.kind || r.MaxTokens != want.max || r.ThinkingLevel != schemas.ThinkingHigh ||
+			strings.Contains(r.Prompt, "Additional focus: the names") != want.focus {
+			t.Errorf("request %d is %+v, want %+v", i, r, want)
+		}
+	}
+	for _, a := range []compaction.Asking{
+		{ThinkingLevel: schemas.ThinkingHigh}, {Reasons: true, ThinkingLevel: schemas.ThinkingOff},
+	} {
+		if r := p.Requests(a)[1]; r.ThinkingLevel != "" {
+			t.Errorf("%+v asks for %q", a, r.ThinkingLevel)
+		}
+	}
+}
+
 // TestUsageThatIsNotBelieved holds that a reply that tells no usage does not make a context empty, and that usage from
 // before a compaction can be left out.
 func TestUsageThatIsNotBelieved(t *testing.T) {
