@@ -56,6 +56,8 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.branch(d)
 	case *schemas.Navigate:
 		return a.navigate()
+	case *schemas.Compact:
+		return a.compact()
 	case *schemas.Label:
 		return a.label(d)
 	case *schemas.Name:
@@ -181,7 +183,7 @@ func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
 	if d.ClearQueue {
 		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
 	}
-	if a.s.Idle() && len(withdrawn) == 0 {
+	if !a.s.Busy() && len(withdrawn) == 0 {
 		return a.rejected(schemas.RejectNoRun, "no run is under way")
 	}
 	return a.applied(withdrawn...)

@@ -36,6 +36,8 @@ type State struct {
 	Name         string            `json:"name,omitempty"`   // of the session, for people
 	Labels       map[string]string `json:"labels,omitempty"` // by the id of the entry
 	Navigating   *Navigation       `json:"navigating,omitempty"`
+	Compacting   *Compacting       `json:"compacting,omitempty"`
+	Uncompacted  string            `json:"uncompacted,omitempty"` // the leaf at which a compaction failed last
 }
 
 // Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
@@ -96,6 +98,8 @@ type Run struct {
 	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been used
 	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
+	Overflow     Overflow      `json:"overflow,omitempty"`
+	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed, and is not tried again
 
 	Warned map[schemas.BudgetScope]bool `json:"warned,omitempty"`
 }
@@ -108,6 +112,7 @@ type Turn struct {
 	Reply     *schemas.AssistantMessage `json:"reply,omitempty"`
 	Reason    schemas.TerminationReason `json:"reason,omitempty"` // what cut the reply off
 	Retryable bool                      `json:"retryable,omitempty"`
+	Overflow  bool                      `json:"overflow,omitempty"` // the context was too long
 	Calls     []Call                    `json:"calls,omitempty"`
 }
 
@@ -134,6 +139,7 @@ type Outcome struct {
 	Terminated bool                      `json:"terminated,omitempty"` // every result asked to end
 	Error      string                    `json:"error,omitempty"`
 	Retryable  bool                      `json:"retryable,omitempty"`
+	Overflow   bool                      `json:"overflow,omitempty"` // the context was too long
 	ReplyID    string                    `json:"replyId,omitempty"`
 }
 

@@ -123,7 +123,7 @@ func (g *gardener) navigate(step loop.Navigate) {
 			g.t.Fatal(err)
 		}
 		if path != nil {
-			g.append(g.s.Moved(path), step.CommandID)
+			g.append(g.s.Moved(path, loop.Asking(*g.config())), step.CommandID)
 			return
 		}
 	}

@@ -52,6 +52,11 @@ func fill(r *rand.Rand, v reflect.Value) {
 		for i := range v.NumField() {
 			fill(r, v.Field(i))
 		}
+	case reflect.Pointer:
+		if pick(2) == 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(r, v.Elem())
+		}
 	case reflect.Slice:
 		if n := pick(4); n < 3 {
 			v.Set(reflect.MakeSlice(v.Type(), n, n))

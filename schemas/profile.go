@@ -24,6 +24,8 @@ type Profile struct {
 	Budget        *ProfileBudget  `json:"budget,omitempty"`
 	Approval      *ApprovalPolicy `json:"approval,omitempty"`
 	Hooks         []HookRef       `json:"hooks,omitempty"` // asked after those of the runner
+
+	Compaction *CompactionPolicy `json:"compaction,omitempty"`
 }
 
 // SandboxPolicy says that tools are taken from the workers of a workspace, and from no others: a tool that these do not

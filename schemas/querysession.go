@@ -29,6 +29,8 @@ type SessionState struct {
 	LastEnd       *AgentEnd      `json:"lastEnd,omitempty"`
 	ErrorMessage  string         `json:"errorMessage,omitempty"`
 	Parent        *SessionParent `json:"parent,omitempty"`
+	ContextUsage  *ContextUsage  `json:"contextUsage,omitempty"` // nil where the window is not known
+	Compacting    bool           `json:"compacting,omitempty"`   // or a branch is being summed up
 }
 
 // RunState is a run under way. CommandID is the command that began it. Streaming is the message that is being streamed,

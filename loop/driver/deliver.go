@@ -135,7 +135,7 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 			refused = r
 		}
 	}
-	if r := d.state.Run; r != nil && r.Abort != nil && d.abort != nil {
+	if d.state.Aborted() && d.abort != nil {
 		d.abort(context.Canceled)
 		d.wake()
 	}

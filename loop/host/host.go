@@ -34,6 +34,9 @@ type Options struct {
 	// Profiles are the named agents that sessions may follow; nil has none. Profile is that of sessions that name none.
 	Profiles Profiles
 	Profile  string
+	// Window returns how many tokens a model takes, 0 where that is not known; nil knows none. Without it no context is
+	// compacted before a model refuses it.
+	Window func(m schemas.ModelRef) int64
 	// CheckModel says whether a model can be served; nil accepts every model.
 	CheckModel func(m schemas.ModelRef) error
 
