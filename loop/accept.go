@@ -33,7 +33,7 @@ type Rules struct {
 // The outcome of an input (prompt, steer, follow_up, continue) comes later, when it enters the transcript or is
 // withdrawn; every other command has its outcome among the events.
 func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []schemas.EventData {
-	if s.Known[c.ID] {
+	if s.Known.Has(c.ID) {
 		return nil
 	}
 	a := acceptance{s: s, c: c, raw: raw}
@@ -218,7 +218,7 @@ func (a acceptance) cancel(id string) []schemas.EventData {
 			}
 		}
 	}
-	if a.s.Known[id] {
+	if a.s.Known.Has(id) {
 		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("input %q is not queued any more", id))
 	}
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("no input %q", id))

@@ -84,15 +84,7 @@ func (s *State) applyToTree(e schemas.Event) {
 	}
 }
 
-func (s *State) know(id string) {
-	if id == "" {
-		return
-	}
-	if s.Known == nil {
-		s.Known = make(map[string]bool)
-	}
-	s.Known[id] = true
-}
+func (s *State) know(id string) { s.Known.add(id) }
 
 func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))

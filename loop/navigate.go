@@ -71,7 +71,8 @@ func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
 		}
 		p := &Path{ID: id, Parent: n.Parent, Entries: s.Messages}
 		for i := range s.Messages {
-			if s.Messages[i].ID == id {
+			// A compaction made here comes first of the context, and all of that counts.
+			if s.Messages[i].ID == id && (n.Type != schemas.EntryCompaction || id != entryID(e.Seq)) {
 				p.Entries = s.Messages[:i+1]
 			}
 		}

@@ -29,8 +29,8 @@ type State struct {
 	LastEnd      *schemas.AgentEnd `json:"lastEnd,omitempty"`
 	ErrorMessage string            `json:"errorMessage,omitempty"`
 	Usage        schemas.Usage     `json:"usage,omitzero"`
-	Known        map[string]bool   `json:"taken,omitempty"` // ids of the commands that are in the log
-	Owed         []Owed            `json:"owed,omitempty"`  // by commands that were accepted, in order
+	Known        Known             `json:"taken,omitzero"` // the newest commands that are in the log
+	Owed         []Owed            `json:"owed,omitempty"` // by commands that were accepted, in order
 	Origin       *Origin           `json:"origin,omitempty"`
 	Tree         Tree              `json:"tree,omitzero"`
 	Name         string            `json:"name,omitempty"`   // of the session, for people

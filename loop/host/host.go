@@ -145,7 +145,7 @@ func (h *Host) reject(ctx context.Context, session string, r schemas.CommandReje
 		c := schemas.Command{ID: "given-up/" + r.CommandID, Session: session, Data: &schemas.Abort{Reason: r.Reason}}
 		err := h.with(ctx, session, alone, func(d *driver.Driver) error {
 			var stuck bool
-			d.View(func(s *loop.State) { stuck = s.Known[r.CommandID] && s.Run != nil })
+			d.View(func(s *loop.State) { stuck = s.Known.Has(r.CommandID) && s.Run != nil })
 			if !stuck {
 				return nil
 			}
