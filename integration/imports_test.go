@@ -106,7 +106,8 @@ var importRules = []importRule{
 
 // pureImports is all that the loop may know of the standard library. Of time it uses values that events bring; that it
 // does not ask for the time is the business of TestLoopAsksNothing.
-var pureImports = []string{"cmp", "encoding/json", "fmt", "slices", "time"}
+var pureImports = []string{"cmp", "crypto/sha256", "encoding/base64", "encoding/binary", "encoding/json", "errors", "fmt", "slices",
+	"strconv", "strings", "time"}
 
 // goPackage is what go list tells of a package.
 type goPackage struct {

@@ -33,7 +33,7 @@ type Rules struct {
 // The outcome of an input (prompt, steer, follow_up, continue) comes later, when it enters the transcript or is
 // withdrawn; every other command has its outcome among the events.
 func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []schemas.EventData {
-	if s.Known[c.ID] {
+	if s.Known.Has(c.ID) {
 		return nil
 	}
 	a := acceptance{s: s, c: c, raw: raw}
@@ -56,6 +56,8 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.branch(d)
 	case *schemas.Navigate:
 		return a.navigate()
+	case *schemas.Compact:
+		return a.compact()
 	case *schemas.Label:
 		return a.label(d)
 	case *schemas.Name:
@@ -181,7 +183,7 @@ func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
 	if d.ClearQueue {
 		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
 	}
-	if a.s.Idle() && len(withdrawn) == 0 {
+	if !a.s.Busy() && len(withdrawn) == 0 {
 		return a.rejected(schemas.RejectNoRun, "no run is under way")
 	}
 	return a.applied(withdrawn...)
@@ -216,7 +218,7 @@ func (a acceptance) cancel(id string) []schemas.EventData {
 			}
 		}
 	}
-	if a.s.Known[id] {
+	if a.s.Known.Has(id) {
 		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("input %q is not queued any more", id))
 	}
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("no input %q", id))

@@ -29,6 +29,7 @@ func (s *State) apply(e schemas.Event) {
 		s.commandApplied(d)
 	case *schemas.CommandRejected:
 		s.know(d.CommandID)
+		s.paid(d.EventType(), d.CommandID)
 		s.gaveUp(d.CommandID)
 	case *schemas.CommandSuperseded:
 		s.paid(d.EventType(), d.CommandID)
@@ -51,6 +52,16 @@ func (s *State) apply(e schemas.Event) {
 		s.startRun(e, d)
 	case *schemas.Leaf, *schemas.Label, *schemas.Name, *schemas.Custom, *schemas.AddMessage:
 		s.applyToTree(e)
+	case *schemas.CompactionStart:
+		s.compactionStart(e, d)
+	case *schemas.CompactionEnd:
+		s.compactionEnd(e, d)
+	case *schemas.BranchSummaryStart:
+		s.branchSummaryStart(e, d)
+	case *schemas.BranchSummaryEnd:
+		s.branchSummaryEnd(d)
+	case *schemas.SummaryEnd:
+		s.summaryEnd(e, d)
 	default:
 		if s.Run != nil {
 			s.applyToRun(s.Run, e)
@@ -73,15 +84,7 @@ func (s *State) applyToTree(e schemas.Event) {
 	}
 }
 
-func (s *State) know(id string) {
-	if id == "" {
-		return
-	}
-	if s.Known == nil {
-		s.Known = make(map[string]bool)
-	}
-	s.Known[id] = true
-}
+func (s *State) know(id string) { s.Known.add(id) }
 
 func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))
@@ -107,6 +110,10 @@ func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 		s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.EndAbort})
 	case *schemas.Navigate:
 		s.Navigating = &Navigation{CommandID: d.CommandID, Navigate: *c}
+	case *schemas.Compact:
+		s.Compacting = &Compacting{Start: schemas.CompactionStart{
+			Reason: schemas.CompactManual, CommandID: d.CommandID, CustomInstructions: c.CustomInstructions,
+		}}
 	case *schemas.Timer:
 		if s.Run != nil && c.RunID == s.Run.ID && c.Name == schemas.TimerRunDeadline {
 			s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.TimeoutRun})
@@ -153,10 +160,17 @@ func (s *State) enqueue(q schemas.Queue, in Input) {
 	}
 }
 
-// requestAbort records the first request only: it is the reason the run ends for.
+// requestAbort records the first request only: it is the reason the run ends for. Without a run it is what is being
+// summed up that is given up.
 func (s *State) requestAbort(a *Abort) {
-	if s.Run != nil && s.Run.Abort == nil {
+	switch {
+	case s.Run != nil && s.Run.Abort == nil:
 		s.Run.Abort = a
+	case s.Run != nil:
+	case s.Compacting != nil:
+		s.Compacting.Abort = a
+	case s.Navigating != nil:
+		s.Navigating.Abort = a
 	}
 }
 

@@ -22,14 +22,21 @@ var (
 	ErrNotAgain = errors.New("the entry is no user's message")
 )
 
-// Navigation is a navigate that was accepted and whose leaf has not been moved.
+// TextSummaryCancelled is why a navigation did not take place whose summary was stopped.
+const TextSummaryCancelled = "Branch summary cancelled"
+
+// Navigation is a navigate that was accepted and whose leaf has not been moved. Seq is the sequence of its
+// branch_summary_start, 0 before that; Move is what that one says.
 type Navigation struct {
 	CommandID string           `json:"commandId"`
 	Navigate  schemas.Navigate `json:"navigate"`
+	Move      *schemas.Leaf    `json:"move,omitempty"`
+	Seq       uint64           `json:"seq,omitempty"`
+	Summing
 }
 
-// Navigate: read the path to the entry from the log ([State.Enter]) and append what [State.Moved] returns, or a
-// command_rejected where there is no such entry.
+// Navigate: read the path to the entry from the log ([State.Enter]), ask the services of the hook session_before_tree,
+// unless it has been decided, and append what [State.Moved] returns, or a command_rejected where there is no such entry.
 type Navigate struct{ CommandID, TargetID string }
 
 func (Navigate) step() {}
@@ -64,7 +71,8 @@ func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
 		}
 		p := &Path{ID: id, Parent: n.Parent, Entries: s.Messages}
 		for i := range s.Messages {
-			if s.Messages[i].ID == id {
+			// A compaction made here comes first of the context, and all of that counts.
+			if s.Messages[i].ID == id && (n.Type != schemas.EntryCompaction || id != entryID(e.Seq)) {
 				p.Entries = s.Messages[:i+1]
 			}
 		}
@@ -99,11 +107,55 @@ func joined(blocks schemas.Contents) (text string) {
 	return text
 }
 
-// Moved is the event that has the navigation under way, if there is one, arrive.
-func (s *State) Moved(p *Path) *schemas.Leaf {
-	if s.Navigating == nil {
+// Moved is the event that has the navigation under way, if there is one, arrive; or a branch_summary_start, where what is
+// left behind is to be summed up first, by a model that is asked as ask says; or the refusal that a service has decided
+// on.
+func (s *State) Moved(p *Path, ask schemas.Summing) schemas.EventData {
+	n := s.Navigating
+	if n == nil {
 		return nil
 	}
+	d := s.moved(p)
+	switch h := n.Decision; {
+	case h != nil && h.Block:
+		return s.refuseNavigation(schemas.RejectAborted, cmp.Or(h.Reason, TextSummaryCancelled))
+	case !n.Navigate.Summarize || len(s.left(d)) == 0:
+	case h != nil && h.Summary != "":
+		d.Summary = &schemas.BranchSummary{FromID: fromID(d), Summary: h.Summary, FromHook: true}
+	default:
+		return &schemas.BranchSummaryStart{Move: *d, Summing: ask}
+	}
+	return d
+}
+
+func (s *State) refuseNavigation(code, reason string) *schemas.CommandRejected {
+	return &schemas.CommandRejected{
+		CommandID: s.Navigating.CommandID, Kind: schemas.CommandNavigate, Code: code, Reason: reason,
+	}
+}
+
+// fromID is how a summary names the entry that it is put below.
+func fromID(d *schemas.Leaf) string { return cmp.Or(d.LeafID, "root") }
+
+// Left are the messages that a move to the end of a path leaves behind.
+func (s *State) Left(p *Path) (messages schemas.Messages) {
+	for _, e := range s.left(s.moved(p)) {
+		messages = append(messages, e.Message.Message)
+	}
+	return messages
+}
+
+// left are the entries that a move leaves behind: those of the context behind the newest that stays.
+func (s *State) left(d *schemas.Leaf) []Entry {
+	for i := range s.Messages {
+		if s.Messages[i].ID == d.Keep {
+			return s.Messages[i+1:]
+		}
+	}
+	return s.Messages
+}
+
+func (s *State) moved(p *Path) *schemas.Leaf {
 	d := &schemas.Leaf{TargetID: p.ID, LeafID: p.ID, OldLeafID: s.Tree.Leaf}
 	entries := p.Entries
 	if p.Again {
@@ -124,7 +176,7 @@ func (s *State) Moved(p *Path) *schemas.Leaf {
 
 // Busy reports whether something is under way that the path must not change under: a run, or what was begun and has to
 // come to its end first.
-func (s *State) Busy() bool { return s.Run != nil || s.Navigating != nil }
+func (s *State) Busy() bool { return s.Run != nil || s.Navigating != nil || s.Compacting != nil }
 
 func (a acceptance) navigate() []schemas.EventData {
 	if a.s.Busy() || len(a.s.Prompts) > 0 {
@@ -149,8 +201,90 @@ func (a acceptance) addMessage(d *schemas.AddMessage) []schemas.EventData {
 	return a.applied(d)
 }
 
+// nextNavigation is what a navigation needs next.
 func (s *State) nextNavigation() Step {
-	return Navigate{CommandID: s.Navigating.CommandID, TargetID: s.Navigating.Navigate.TargetID}
+	n := s.Navigating
+	end := &schemas.BranchSummaryEnd{Usage: n.Usage}
+	switch {
+	case n.Seq == 0 && n.Abort != nil:
+		return Emit{Data: s.refuseNavigation(schemas.RejectAborted, TextSummaryCancelled), CausationID: n.CommandID}
+	case n.Seq == 0:
+		return Navigate{CommandID: n.CommandID, TargetID: n.Navigate.TargetID}
+	case n.Abort != nil:
+		end.Aborted, end.ErrorMessage = true, TextSummaryCancelled
+	case n.Failed != "":
+		end.ErrorMessage = n.Failed
+	case s.overBudget():
+		end.ErrorMessage = textSummaryBudget
+	default:
+		if _, more := s.SummaryRequest(); more {
+			return Summarize{NotBefore: n.NextAt}
+		}
+		return Emit{Data: s.movedWithSummary(), CausationID: n.CommandID}
+	}
+	return Emit{Data: end, CausationID: n.CommandID}
+}
+
+// movedWithSummary is the move of the navigation under way, whose model has written the summary.
+func (s *State) movedWithSummary() *schemas.Leaf {
+	n := s.Navigating
+	d := *n.Move
+	d.Summary = &schemas.BranchSummary{FromID: fromID(&d), Summary: compaction.ErrNoContent.Error()}
+	if replies := s.replies(&n.Summing); len(replies) > 0 {
+		text, files, err := s.branchPreparation().Summarize(replies[0])
+		if err == nil {
+			lists := schemas.FileLists(files)
+			d.Summary.Summary, d.Summary.Details = text, &lists
+		}
+	}
+	return &d
+}
+
+// branchPreparation is what the summary of the branch that is being left is made from: the same for every process.
+func (s *State) branchPreparation() *compaction.BranchPreparation {
+	n := s.Navigating
+	path := s.path(n.Seq)
+	from := len(s.Messages) - len(s.left(n.Move))
+	reserve := int64(0)
+	if window := n.Ask.ContextWindow; window > 0 {
+		reserve = min(compaction.DefaultSettings().ReserveTokens, window/2)
+	}
+	return compaction.PrepareBranch(path[min(from, len(path)):], compaction.BranchBudget(n.Ask.ContextWindow, reserve))
+}
+
+// instructions are what the model is told besides, or in place of what it is told usually.
+func (n *Navigation) instructions() (text string, replace bool) {
+	text, replace = n.Navigate.CustomInstructions, n.Navigate.ReplaceInstructions
+	if d := n.Decision; d != nil {
+		if d.CustomInstructions != nil {
+			text = *d.CustomInstructions
+		}
+		if d.ReplaceInstructions != nil {
+			replace = *d.ReplaceInstructions
+		}
+	}
+	return text, replace
+}
+
+func (n *Navigation) label() string {
+	if n.Decision != nil && n.Decision.Label != nil {
+		return *n.Decision.Label
+	}
+	return n.Navigate.Label
+}
+
+func (s *State) branchSummaryStart(e schemas.Event, d *schemas.BranchSummaryStart) {
+	if n := s.Navigating; n != nil {
+		move := d.Move
+		n.Move, n.Seq, n.Ask = &move, e.Seq, d.Summing
+	}
+}
+
+func (s *State) branchSummaryEnd(d *schemas.BranchSummaryEnd) {
+	if n := s.Navigating; n != nil {
+		s.Navigating = nil
+		s.Owed = s.owing(outcomeOwed(n.CommandID, schemas.CommandNavigate, d.ErrorMessage, d.Aborted))
+	}
 }
 
 // moveLeaf folds a move of the leaf; the label and the outcome of its command are owed then.
@@ -175,8 +309,8 @@ func (s *State) moveLeaf(e schemas.Event, d *schemas.Leaf) {
 		return
 	}
 	s.Navigating = nil
-	if n.Navigate.Label != "" {
-		raw, _ := schemas.Marshal(&schemas.Label{TargetID: label, Label: n.Navigate.Label}) // two texts always encode
+	if text := n.label(); text != "" {
+		raw, _ := schemas.Marshal(&schemas.Label{TargetID: label, Label: text}) // two texts always encode
 		s.Owed = s.owing(Owed{
 			By: n.CommandID, Type: schemas.EventLabel, ID: n.CommandID, Kind: schemas.CommandNavigate, Data: raw,
 		})

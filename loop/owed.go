@@ -18,7 +18,8 @@ type Owed struct {
 
 	Resolved *schemas.ApprovalResolved `json:"resolved,omitempty"` // where it is one; ID is its call
 	Data     json.RawMessage           `json:"data,omitempty"`     // of an event whose payload is the command's
-	Text     string                    `json:"text,omitempty"`     // of a command_applied
+	Text     string                    `json:"text,omitempty"`     // of a command_applied; the reason of a refusal
+	Code     string                    `json:"code,omitempty"`     // of a refusal
 }
 
 // owing is what is owed and some more events.
@@ -96,6 +97,8 @@ func (o Owed) step() Emit {
 		e.Data = &schemas.CommandWithdrawn{CommandID: o.ID, Kind: o.Kind, By: o.By}
 	case schemas.EventApprovalResolved:
 		e.Data = o.Resolved
+	case schemas.EventCommandRejected:
+		e.Data = &schemas.CommandRejected{CommandID: o.ID, Kind: o.Kind, Code: o.Code, Reason: o.Text}
 	case schemas.EventCommandApplied:
 		e.Data = &schemas.CommandApplied{CommandID: o.ID, Kind: o.Kind, Text: o.Text}
 	default:

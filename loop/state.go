@@ -29,13 +29,15 @@ type State struct {
 	LastEnd      *schemas.AgentEnd `json:"lastEnd,omitempty"`
 	ErrorMessage string            `json:"errorMessage,omitempty"`
 	Usage        schemas.Usage     `json:"usage,omitzero"`
-	Known        map[string]bool   `json:"taken,omitempty"` // ids of the commands that are in the log
-	Owed         []Owed            `json:"owed,omitempty"`  // by commands that were accepted, in order
+	Known        Known             `json:"taken,omitzero"` // the newest commands that are in the log
+	Owed         []Owed            `json:"owed,omitempty"` // by commands that were accepted, in order
 	Origin       *Origin           `json:"origin,omitempty"`
 	Tree         Tree              `json:"tree,omitzero"`
 	Name         string            `json:"name,omitempty"`   // of the session, for people
 	Labels       map[string]string `json:"labels,omitempty"` // by the id of the entry
 	Navigating   *Navigation       `json:"navigating,omitempty"`
+	Compacting   *Compacting       `json:"compacting,omitempty"`
+	Uncompacted  string            `json:"uncompacted,omitempty"` // the leaf at which a compaction failed last
 }
 
 // Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
@@ -97,6 +99,8 @@ type Run struct {
 	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been used
 	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
+	Overflow     Overflow      `json:"overflow,omitempty"`
+	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed, and is not tried again
 
 	Warned map[schemas.BudgetScope]bool `json:"warned,omitempty"`
 }
@@ -109,6 +113,7 @@ type Turn struct {
 	Reply     *schemas.AssistantMessage `json:"reply,omitempty"`
 	Reason    schemas.TerminationReason `json:"reason,omitempty"` // what cut the reply off
 	Retryable bool                      `json:"retryable,omitempty"`
+	Overflow  bool                      `json:"overflow,omitempty"` // the context was too long
 	Calls     []Call                    `json:"calls,omitempty"`
 }
 
@@ -135,6 +140,7 @@ type Outcome struct {
 	Terminated bool                      `json:"terminated,omitempty"` // every result asked to end
 	Error      string                    `json:"error,omitempty"`
 	Retryable  bool                      `json:"retryable,omitempty"`
+	Overflow   bool                      `json:"overflow,omitempty"` // the context was too long
 	ReplyID    string                    `json:"replyId,omitempty"`
 }
 

@@ -57,7 +57,7 @@ func (p *player) navigate(step loop.Navigate) {
 			p.t.Fatal(err)
 		}
 		if path != nil {
-			p.append(p.s.Moved(path), step.CommandID)
+			p.append(p.s.Moved(path, loop.Asking(p.config)), step.CommandID)
 			return
 		}
 	}

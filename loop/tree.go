@@ -67,6 +67,14 @@ func (t *Tree) Apply(e schemas.Event) []Node {
 	case *schemas.AutoRetryStart:
 		t.forget(d.MessageID)
 		return nil
+	case *schemas.CompactionStart:
+		t.forget(d.MessageID)
+		return nil
+	case *schemas.CompactionEnd:
+		if d.ErrorMessage != "" || d.Aborted {
+			return nil
+		}
+		n.Type, n.Message = schemas.EntryCompaction, compactionSummary(e, d)
 	case *schemas.ModelFallback:
 		t.forget(d.MessageID)
 		return nil
@@ -113,7 +121,7 @@ func entryType(m schemas.Message) schemas.TreeEntryType {
 // forget takes a reply that is asked for again off the path, if nothing has been put below it: it stays in the tree, and
 // the next one is beside it.
 func (t *Tree) forget(id string) {
-	if t.Leaf == id {
+	if t.Leaf == id && id != "" {
 		t.Leaf, t.Before = t.Before, ""
 	}
 }

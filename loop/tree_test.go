@@ -84,6 +84,10 @@ func (g *gardener) step() bool {
 		g.append(step.Then, "")
 	case loop.Navigate:
 		g.navigate(step)
+	case loop.StartCompaction:
+		g.append(g.s.CompactionStart(step, *g.config()), step.CommandID)
+	case loop.Summarize:
+		g.append(g.s.SummaryEnd(g.summary(), true), "")
 	default:
 		return false
 	}
@@ -91,7 +95,21 @@ func (g *gardener) step() bool {
 }
 
 func (g *gardener) config() *schemas.RunConfig {
-	return &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, Retry: schemas.RetryPolicy{MaxRetries: 2}}
+	return &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, Retry: schemas.RetryPolicy{MaxRetries: 2},
+		Compaction:    schemas.CompactionPolicy{Enabled: true, ReserveTokens: 30, KeepRecentTokens: 30},
+		ContextWindow: 150}
+}
+
+// summary is what a model says that is asked for one: now and then nothing, and now and then it fails for good.
+func (g *gardener) summary() *schemas.AssistantMessage {
+	m := &schemas.AssistantMessage{StopReason: schemas.StopStop, Content: schemas.Contents{schemas.Text{Text: "summary"}}}
+	switch g.IntN(6) {
+	case 0:
+		m.Content = nil
+	case 1:
+		m.StopReason, m.ErrorMessage = schemas.StopError, "overloaded"
+	}
+	return m
 }
 
 func (g *gardener) reply() {
@@ -105,6 +123,9 @@ func (g *gardener) reply() {
 		end.Interrupted = true // the process died; the next one goes on
 	case 1:
 		m.StopReason, m.ErrorMessage, end.Retryable = schemas.StopError, "overloaded", true
+		if g.IntN(2) == 0 {
+			end.Retryable, end.FailureCode = false, schemas.FailureContextOverflow
+		}
 	case 2, 3, 4:
 		m.StopReason = schemas.StopToolUse
 		for i := range 1 + g.IntN(2) {
@@ -123,7 +144,7 @@ func (g *gardener) navigate(step loop.Navigate) {
 			g.t.Fatal(err)
 		}
 		if path != nil {
-			g.append(g.s.Moved(path), step.CommandID)
+			g.append(g.s.Moved(path, loop.Asking(*g.config())), step.CommandID)
 			return
 		}
 	}
@@ -141,7 +162,8 @@ func (g *gardener) anything() schemas.CommandData {
 	in := schemas.Input{Text: fmt.Sprint("input ", g.n)}
 	all := []schemas.CommandData{
 		&schemas.Prompt{Input: in}, &schemas.Prompt{Input: in}, &schemas.Steer{Input: in}, &schemas.Abort{},
-		&schemas.Navigate{TargetID: g.entry(), Label: []string{"", "here"}[g.IntN(2)]}, &schemas.Navigate{TargetID: g.entry()},
+		&schemas.Navigate{TargetID: g.entry(), Label: []string{"", "here"}[g.IntN(2)]}, &schemas.Compact{},
+		&schemas.Navigate{TargetID: g.entry(), Summarize: true},
 		&schemas.Label{TargetID: g.entry(), Label: fmt.Sprint("l", g.IntN(3))}, &schemas.Custom{CustomType: "c"},
 		&schemas.AddMessage{CustomType: "note", Content: schemas.Contents{schemas.Text{Text: "note"}}},
 	}
@@ -159,20 +181,40 @@ func failedReply(m schemas.Message) bool {
 type forest struct {
 	tree  loop.Tree
 	nodes map[string]loop.Node
+	kept  map[string]string // by compaction, the first entry that stayed
 }
 
 func (f *forest) apply(e schemas.Event) {
 	for _, n := range f.tree.Apply(e) {
 		f.nodes[n.ID] = n
+		if d, ok := e.Data.(*schemas.CompactionEnd); ok {
+			f.kept[n.ID] = d.FirstKeptEntryID
+		}
 	}
 }
 
 // path is what a model is to be shown, by the tree alone: the path from the root to the leaf.
+//
+// Behind a compaction it is the summary, what the compaction kept, and what came later.
 func (f *forest) path() (ids []string) {
+	var summary, until string
 	for id := f.tree.Leaf; id != ""; id = f.nodes[id].Parent {
-		if m := f.nodes[id].Message; m != nil && !failedReply(m) {
+		m := f.nodes[id].Message
+		if f.nodes[id].Type == schemas.EntryCompaction {
+			if summary == "" {
+				summary, until = id, f.kept[id]
+			}
+			continue
+		}
+		if m != nil && !failedReply(m) {
 			ids = append(ids, id)
 		}
+		if summary != "" && id == until {
+			break
+		}
+	}
+	if summary != "" {
+		ids = append(ids, summary)
 	}
 	slices.Reverse(ids)
 	return ids
@@ -198,7 +240,7 @@ func TestTheContextIsThePath(t *testing.T) {
 
 func (g *gardener) check(seed uint64) {
 	g.t.Helper()
-	s, trees := &loop.State{}, &forest{nodes: map[string]loop.Node{}}
+	s, trees := &loop.State{}, &forest{nodes: map[string]loop.Node{}, kept: map[string]string{}}
 	for i, e := range g.log {
 		if i%50 == 0 {
 			loaded := &loop.State{}
@@ -228,8 +270,8 @@ func (g *gardener) check(seed uint64) {
 	if d := cmp.Diff(string(marshal(g.t, g.s)), string(marshal(g.t, s))); d != "" {
 		g.t.Fatalf("seed %d (-live +folded):\n%s", seed, d)
 	}
-	if len(g.s.Labels) == 0 || g.s.Runs < 3 {
-		g.t.Fatalf("seed %d: %d labels, %d runs", seed, len(g.s.Labels), g.s.Runs)
+	if g.s.Runs < 2 || len(trees.kept) == 0 {
+		g.t.Fatalf("seed %d: %d runs, %d compactions", seed, g.s.Runs, len(trees.kept))
 	}
 }
 

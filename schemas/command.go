@@ -36,6 +36,7 @@ const (
 	CommandName             CommandKind = "name"
 	CommandCustom           CommandKind = "custom"
 	CommandCustomMessage    CommandKind = "custom_message"
+	CommandCompact          CommandKind = "compact"
 )
 
 // The commands of the service itself: answers of workers and due timers. They take the same way as the others so that
@@ -56,8 +57,8 @@ type Command struct {
 	Data        CommandData
 }
 
-// CommandData is the payload of a command: a pointer to one of the types of this file, approval.go and
-// tree.go.
+// CommandData is the payload of a command: a pointer to one of the types of this file, approval.go,
+// tree.go and compaction.go.
 type CommandData interface {
 	CommandKind() CommandKind
 }
@@ -251,6 +252,7 @@ var commandTypes = map[CommandKind]func() CommandData{
 	CommandName:             func() CommandData { return new(Name) },
 	CommandCustom:           func() CommandData { return new(Custom) },
 	CommandCustomMessage:    func() CommandData { return new(AddMessage) },
+	CommandCompact:          func() CommandData { return new(Compact) },
 	CommandToolResult:       func() CommandData { return new(ToolResponse) },
 	CommandTimer:            func() CommandData { return new(Timer) },
 }

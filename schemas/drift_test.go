@@ -80,6 +80,9 @@ func describedTypes() map[string]reflect.Type {
 	types["common/types.v1.json#/$defs/fileLists"] = reflect.TypeFor[FileLists]()
 	types["events/leaf.v1.json#/$defs/entry"] = reflect.TypeFor[TreeMessage]()
 	types["events/leaf.v1.json#/$defs/summary"] = reflect.TypeFor[BranchSummary]()
+	types["common/types.v1.json#/$defs/compactionPolicy"] = reflect.TypeFor[CompactionPolicy]()
+	types["common/types.v1.json#/$defs/contextUsage"] = reflect.TypeFor[ContextUsage]()
+	types["common/types.v1.json#/$defs/suppliedCompaction"] = reflect.TypeFor[SuppliedCompaction]()
 	types["models/model_request.v1.json"] = reflect.TypeFor[ModelRequest]()
 	types["models/model_frame.v1.json"] = reflect.TypeFor[ModelFrame]()
 	types["resources/resources.v1.json"] = reflect.TypeFor[Resources]()
@@ -122,7 +125,7 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	for goType, def := range map[string]string{
 		"WhenBusy": "whenBusy", "Queue": "queue", "StopReason": "stopReason", "TerminationReason": "terminationReason",
 		"ThinkingLevel": "thinkingLevel", "QueueMode": "queueMode", "ExecutionMode": "executionMode", "Effect": "effect",
-		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode",
+		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode", "CompactionReason": "compactionReason",
 	} {
 		want, got := sorted(constants[goType]), enumOf(compileRef(t, "common/types.v1.json#/$defs/"+def))
 		if d := cmp.Diff(want, got); d != "" || len(want) == 0 {

@@ -81,6 +81,8 @@ const (
 	RejectInternal   = "internal"    // a fault of ours
 	RejectNotPlain   = "not_plain"   // plain text where only JSON will do
 	RejectCloudEvent = "cloud_event" // a CloudEvent with a missing or wrong attribute
+	RejectFailed     = "failed"      // compact, navigate: there is no summary, for the reason that is told
+	RejectAborted    = "aborted"     // compact, navigate: an abort has stopped it, or a service was against it
 	RejectForeign    = "foreign"     // no client's: an answer of a NATS server, or a message of ours that is no command
 )
 
@@ -120,8 +122,10 @@ type QueueUpdate struct {
 // TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead, or,
 // before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
 // result or context that were replaced; what they became stands in the event of that message, or, for a context,
-// nowhere. By names who decided, and Failures who was asked and not heard. Sources are the files of the workspace that
-// an input was expanded to.
+// nowhere. Compaction and Summary are what a service has written, CustomInstructions, ReplaceInstructions and Label what
+// it has said in the place of a navigate's; Block of a compaction, a navigation or a fork that it is not to be. By names
+// who decided, and Failures who was asked and not heard. Sources are the files of the workspace that an input was
+// expanded to.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`
 	ToolCallID   string          `json:"toolCallId,omitempty"`
@@ -136,10 +140,17 @@ type HookDecision struct {
 	Handled      bool            `json:"handled,omitempty"`
 	Messages     Messages        `json:"messages,omitzero"`
 	SystemPrompt *string         `json:"systemPrompt,omitempty"`
-	Changed      []string        `json:"changed,omitempty"`
-	By           string          `json:"by,omitempty"`
-	Failures     []HookFailure   `json:"failures,omitempty"`
-	Sources      []PromptSource  `json:"sources,omitempty"`
+
+	Compaction          *SuppliedCompaction `json:"compaction,omitempty"`
+	Summary             string              `json:"summary,omitempty"`
+	CustomInstructions  *string             `json:"customInstructions,omitempty"`
+	ReplaceInstructions *bool               `json:"replaceInstructions,omitempty"`
+	Label               *string             `json:"label,omitempty"`
+
+	Changed  []string       `json:"changed,omitempty"`
+	By       string         `json:"by,omitempty"`
+	Failures []HookFailure  `json:"failures,omitempty"`
+	Sources  []PromptSource `json:"sources,omitempty"`
 }
 
 // TranscriptReplaced says that the transcript was set from outside: the in-memory Agent's reset and assignment.

@@ -25,6 +25,8 @@ type Profile struct {
 	Approval      *ApprovalPolicy `json:"approval,omitempty"`
 	Hooks         []HookRef       `json:"hooks,omitempty"`     // asked after those of the runner
 	Resources     *bool           `json:"resources,omitempty"` // false: without what the workspace has for prompts
+
+	Compaction *CompactionPolicy `json:"compaction,omitempty"`
 }
 
 // SandboxPolicy says that tools are taken from the workers of a workspace, and from no others: a tool that these do not

@@ -31,6 +31,8 @@ type SessionState struct {
 	LastEnd       *AgentEnd      `json:"lastEnd,omitempty"`
 	ErrorMessage  string         `json:"errorMessage,omitempty"`
 	Parent        *SessionParent `json:"parent,omitempty"`
+	ContextUsage  *ContextUsage  `json:"contextUsage,omitempty"` // nil where the window is not known
+	Compacting    bool           `json:"compacting,omitempty"`   // or a branch is being summed up
 }
 
 // Queued says in words what waits in the session's queues, such as "1 prompt, 2 steers"; "" if nothing does.

@@ -59,3 +59,10 @@ func (s *Session) Fork(ctx context.Context, of, entry string, at schemas.BranchP
 	err error) {
 	return s.do(ctx, &schemas.Branch{Session: of, EntryID: entry, Position: at}, opts)
 }
+
+// Compact has the older part of the session's context summed up now; instructions say what the summary is to look at.
+// That it was stopped by an abort is a [*RejectedError] with [schemas.RejectAborted], that the summary could not be made
+// one with [schemas.RejectFailed]. It takes as long as a model; [Options].RequestTimeout bounds the wait for it.
+func (s *Session) Compact(ctx context.Context, instructions string, opts ...Option) error {
+	return s.Do(ctx, &schemas.Compact{CustomInstructions: instructions}, opts...)
+}

@@ -125,7 +125,7 @@ func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger,
 				Model: model, Retryable: model.Retryable, Tracer: tracer,
 				IdleTimeout: o.Limits.IdleTimeout, AbortGrace: o.Sessions.AbortGrace, CallWindow: o.Tools.Window,
 			},
-			CheckModel: model.check, Defaults: o.runDefaults(), Policy: o.Policy.tools(o.Tools.ToolTimeout),
+			CheckModel: model.check, Window: o.Models.window, Defaults: o.runDefaults(), Policy: o.Policy.tools(o.Tools.ToolTimeout),
 			Profile: o.Sessions.Profile,
 		},
 		Tools: slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved, Logger: log, Registerer: to,
@@ -187,6 +187,10 @@ func (o *options) runDefaults() schemas.RunConfig {
 		ThinkingLevel: schemas.ThinkingLevel(o.Models.Thinking), SystemPrompt: o.Sessions.SystemPrompt,
 		Limits: o.Limits.schema(), Retry: o.Limits.retry(), Workspace: o.Sessions.Workspace,
 		Approval: o.Policy.approval(), Hooks: o.Policy.hookRefs,
+		Compaction: schemas.CompactionPolicy{
+			Enabled: !o.Sessions.NoCompaction, ReserveTokens: o.Sessions.CompactReserve,
+			KeepRecentTokens: o.Sessions.CompactKeep, Model: o.Models.chosenSummary,
+		},
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -93,6 +94,9 @@ type sessionSettings struct {
 	Workspace      string        `brief:"" help:"Use the tools of this workspace for sessions that set none."`
 	UpdateInterval time.Duration `default:"25ms" help:"Join deltas to one message in this time; 0 joins none."`
 	AbortGrace     time.Duration `default:"10s" help:"Give tools this long to stop when a run is aborted."`
+	NoCompaction   bool          `help:"Sum up the older part of a context only when somebody asks for it."`
+	CompactReserve int64         `default:"16384" help:"Keep so many tokens of a model's window free for its reply."`
+	CompactKeep    int64         `default:"20000" help:"Keep so many tokens of the newest messages as they are."`
 }
 
 // Check looks at the names.
@@ -104,6 +108,9 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 		if err := schemas.CheckToken(n.flag, n.value); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", n.flag, err))
 		}
+	}
+	if o.CompactReserve < 1 || o.CompactKeep < 1 {
+		errs = append(errs, errors.New("--compact-reserve, --compact-keep: must be at least 1"))
 	}
 	return errs
 }

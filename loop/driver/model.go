@@ -93,16 +93,24 @@ func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest,
 	} else if err == nil {
 		req.Messages = compaction.ToLLM(req.Messages)
 	}
-	if err == nil && h.GetAPIKey != nil {
-		err = d.outside("getApiKey", func() error {
-			key, err := h.GetAPIKey(signal, req.Model.Provider)
-			if key != "" {
-				req.APIKey = key
-			}
-			return err
-		})
+	if err == nil {
+		err = d.apiKey(signal, &req)
 	}
 	return req, err
+}
+
+// apiKey asks the program for the key of a request.
+func (d *Driver) apiKey(signal context.Context, req *schemas.ModelRequest) error {
+	if d.o.Hooks.GetAPIKey == nil {
+		return nil
+	}
+	return d.outside("getApiKey", func() error {
+		key, err := d.o.Hooks.GetAPIKey(signal, req.Model.Provider)
+		if key != "" {
+			req.APIKey = key
+		}
+		return err
+	})
 }
 
 var errIdle = errors.New("model idle")

@@ -35,9 +35,16 @@ func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 	if err != nil {
 		return err
 	}
+	if asked, err := d.askBeforeTree(ctx, path); asked || err != nil {
+		return err
+	}
+	config, err := d.summaryConfig(ctx)
+	if err != nil {
+		return err
+	}
 	d.View(func(s *loop.State) {
-		if moved := s.Moved(path); moved != nil && s.Navigating.CommandID == step.CommandID {
-			_, err = d.append(ctx, moved, step.CommandID)
+		if next, ok := loop.Next(s).(loop.Navigate); ok && next == step { // a command may have come meanwhile
+			_, err = d.append(ctx, s.Moved(path, loop.Asking(config)), step.CommandID)
 		}
 	})
 	return err

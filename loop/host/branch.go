@@ -23,6 +23,9 @@ func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch)
 		if err != nil {
 			return err
 		}
+		if r := h.askFork(ctx, c, b); r != nil {
+			return h.reject(ctx, c.Session, *r)
+		}
 	}
 	return h.with(ctx, c.Session, alone, func(d *driver.Driver) error {
 		if copied != nil {

@@ -97,6 +97,7 @@ func (h *Host) configure(ctx context.Context, session string, set loop.Settings)
 	config.Profile = name
 	follow(&config, p)
 	choose(&config, set)
+	config.ContextWindow = h.window(config)
 	announced, err := h.o.Toolbox.Definitions(ctx)
 	if err != nil {
 		return config, fmt.Errorf("tools of session %s: %w", session, err)
@@ -107,6 +108,19 @@ func (h *Host) configure(ctx context.Context, session string, set loop.Settings)
 		config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
 	}
 	return config, h.showResources(ctx, session, &config, p)
+}
+
+// window is the least of the windows that are known of a run's models: what fits that one fits all of them.
+func (h *Host) window(config schemas.RunConfig) (least int64) {
+	if h.o.Window == nil {
+		return config.ContextWindow
+	}
+	for _, m := range append([]schemas.ModelRef{config.Model}, config.Fallbacks...) {
+		if n := h.o.Window(m); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
 }
 
 // follow is what a profile chooses.
@@ -131,6 +145,9 @@ func follow(config *schemas.RunConfig, p schemas.Profile) {
 	}
 	if p.Approval != nil {
 		config.Approval = *p.Approval
+	}
+	if p.Compaction != nil {
+		config.Compaction = *p.Compaction
 	}
 	config.Hooks = hooks(*config, p)
 }

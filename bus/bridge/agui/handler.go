@@ -107,7 +107,7 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	answers := r.frontendResults()
 	switch {
-	case state.Known[r.command]: // the same run again: it is followed
+	case state.Known.Has(r.command): // the same run again: it is followed
 		return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools)
 	case len(r.in.Resume) > 0 && len(news) > 0:
 		return &bridge.RequestError{Reason: "a resume and new messages in one run: send the messages in the next"}
@@ -161,7 +161,7 @@ func (r *run) resume(ctx context.Context) error {
 			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: its payload has no approved, true or false",
 				a.InterruptID)}
 		}
-		if !state.Known[r.answerID(a)] {
+		if !state.Known.Has(r.answerID(a)) {
 			commands = append(commands, a)
 		}
 	}
