@@ -43,6 +43,8 @@ func (l *lane) startRunner(t testing.TB, tr *trial) {
 				Model:  schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
 				Limits: schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
 				Retry:  schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+
+				Compaction: schemas.CompactionPolicy{ReserveTokens: 100, KeepRecentTokens: 1},
 			},
 			SnapshotEvery: 8,
 		},
