@@ -130,7 +130,9 @@ func on(reserve, keep int64) schemas.CompactionPolicy {
 	return schemas.CompactionPolicy{Enabled: true, ReserveTokens: reserve, KeepRecentTokens: keep}
 }
 
-func ends(log []schemas.Event) []*schemas.CompactionEnd { return system.DataOf[*schemas.CompactionEnd](log) }
+func ends(log []schemas.Event) []*schemas.CompactionEnd {
+	return system.DataOf[*schemas.CompactionEnd](log)
+}
 
 func (r *rig) log(session string) (log []schemas.Event) {
 	r.t.Helper()
