@@ -54,7 +54,7 @@ var importRules = []importRule{
 	{"bus", []string{"schemas", "bus/natsio"}, []string{natsClient}},
 	{"bus/natsio", nil, []string{natsClient}},
 	{"bus/pubsub", []string{"schemas", "bus/natsio"}, []string{natsClient, watermill}},
-	{"bus/client", []string{"schemas"}, []string{natsClient}},
+	{"bus/client", []string{"schemas", "bus/natsio"}, []string{natsClient}},
 	{"bus/codec", []string{"schemas"}, []string{natsClient, cloudEvent, "github.com/cloudevents/sdk-go/v2/types"}},
 	{"bus/streams", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/embedded", []string{"bus/streams"}, []string{natsServer}},
