@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -67,7 +68,7 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 			return context.Cause(ctx)
 		case err == nil && r.last > before:
 			continue
-		case err == nil, errors.Is(err, errAgain), passing(err):
+		case err == nil, errors.Is(err, errAgain), natsio.Passing(err):
 			// Nothing came although there must be something: lost, or the replica that answers is behind.
 		default:
 			return err
@@ -110,7 +111,7 @@ func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error 
 	var inBatch uint64 // stream sequence of the message before in this answer
 	req := getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: batchBytes}
 	return r.s.batch(ctx, req, func(rec record) error {
-		if added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
+		if natsio.Added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
 			return errAgain
 		}
 		inBatch = rec.stream

@@ -210,7 +210,7 @@ func (s *Store) lastOf(ctx context.Context, subjects []string) (last map[string]
 	err = s.retry(ctx, func(ctx context.Context) error {
 		last = make(map[string]record, len(subjects))
 		return s.batch(ctx, getRequest{MultiLast: subjects}, func(rec record) error {
-			last[added(rec.header, jetstream.SubjectHeader)] = rec
+			last[natsio.Added(rec.header, jetstream.SubjectHeader)] = rec
 			return nil
 		})
 	})

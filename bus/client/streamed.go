@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -149,9 +150,9 @@ func (s *streamed) fits(u schemas.Update) updateFit {
 
 // republished returns a message of the log as the server sends it out once it is stored. ok says that it is one.
 func republished(m *nats.Msg) (s storedMsg, ok bool) {
-	if added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
+	if natsio.Added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
 		return s, false
 	}
-	seq, err := strconv.ParseUint(added(m.Header, jetstream.SequenceHeader), 10, 64)
-	return storedMsg{added(m.Header, jetstream.SubjectHeader), seq, m.Header, m.Data}, err == nil
+	seq, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
+	return storedMsg{natsio.Added(m.Header, jetstream.SubjectHeader), seq, m.Header, m.Data}, err == nil
 }
