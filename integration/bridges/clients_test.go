@@ -61,3 +61,9 @@ func TestAGUIClients(t *testing.T) {
 		})
 	}
 }
+
+func TestGatewayClient(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	node(t, "gateway.mjs", strings.Replace(r.url, "http", "ws", 1)+"/gateway", chatToken)
+}

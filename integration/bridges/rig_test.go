@@ -11,8 +11,12 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/bridge/agui"
+	"github.com/loopbus/loopbus/bus/bridge/gateway"
 	"github.com/loopbus/loopbus/bus/bridge/sse"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/queries"
+	"github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -47,7 +51,11 @@ type rig struct {
 	client *client.Client
 	url    string
 	mux    *http.ServeMux
+
+	stopChat func()
 }
+
+const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -61,6 +69,10 @@ func newRig(t *testing.T) *rig {
 			o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"danger"}}
 			o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
 		}})
+	system.Serve(t, func(ctx context.Context) error {
+		return service.Run(ctx, r.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
+			Busy: queries.Busy()}, r.Queries(wiring.Catalogue{})...)
+	})
 	if r.client, err = client.Connect(r.URL, client.Options{Name: "bridge"}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +82,14 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(ui.Close)
 	r.mux.Handle(agui.Pattern, ui)
 	r.mux.HandleFunc(agui.AbortPattern, ui.Abort)
+	chat := gateway.New(r.client, gateway.Options{TickInterval: 100 * time.Millisecond,
+		Allowed: func(request *http.Request, token string) bool {
+			return token == chatToken || request.Header.Get("Authorization") == "Bearer "+chatToken
+		}})
+	r.mux.Handle(gateway.Pattern, chat)
 	s := httptest.NewServer(r.mux)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close(); http.DefaultClient.CloseIdleConnections() })
+	r.stopChat = chat.Close
+	t.Cleanup(func() { chat.Close(); s.CloseClientConnections(); s.Close(); http.DefaultClient.CloseIdleConnections() })
 	r.url = s.URL
 	return r
 }
