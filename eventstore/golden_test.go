@@ -83,6 +83,7 @@ func (g goldenLog) fold(t *testing.T) string {
 
 // What older versions have written verifies, and folds to the same state, bit for bit.
 func TestGoldenLogsVerifyAndFold(t *testing.T) {
+	t.Parallel()
 	for _, g := range goldenLogs(t, "") {
 		t.Run(g.name(), func(t *testing.T) {
 			report := g.verify(t)
@@ -106,6 +107,7 @@ func TestGoldenLogsVerifyAndFold(t *testing.T) {
 
 // A type of event that no golden log has could change without anybody noticing.
 func TestGoldenLogsHaveEveryType(t *testing.T) {
+	t.Parallel()
 	missing := schemas.DurableEventTypes()
 	snapshots := 0
 	for _, g := range goldenLogs(t, "") {
@@ -123,6 +125,7 @@ func TestGoldenLogsHaveEveryType(t *testing.T) {
 
 // A damaged log fails, and with the text that says where and how.
 func TestDamagedGoldenLogsFail(t *testing.T) {
+	t.Parallel()
 	for _, g := range goldenLogs(t, "damaged") {
 		t.Run(g.name(), func(t *testing.T) {
 			report := g.verify(t)

@@ -273,6 +273,7 @@ func continueV1(t *testing.T) goldenLog {
 // TestGoldenLogsAreAdded writes, with -update, those golden logs that do not exist, and for all that do the hash of the
 // state by this version of the fold.
 func TestGoldenLogsAreAdded(t *testing.T) {
+	t.Parallel()
 	if !*update {
 		return
 	}

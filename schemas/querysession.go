@@ -2,6 +2,8 @@ package schemas
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,6 +31,24 @@ type SessionState struct {
 	LastEnd       *AgentEnd      `json:"lastEnd,omitempty"`
 	ErrorMessage  string         `json:"errorMessage,omitempty"`
 	Parent        *SessionParent `json:"parent,omitempty"`
+}
+
+// Queued says in words what waits in the session's queues, such as "1 prompt, 2 steers"; "" if nothing does.
+func (s SessionState) Queued() string {
+	var parts []string
+	for _, q := range []struct {
+		inputs []QueuedInput
+		what   string
+	}{{s.Prompts, "prompt"}, {s.Steering, "steer"}, {s.FollowUp, "follow-up"}} {
+		switch n := len(q.inputs); n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+q.what)
+		default:
+			parts = append(parts, strconv.Itoa(n)+" "+q.what+"s")
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // RunState is a run under way. CommandID is the command that began it. Streaming is the message that is being streamed,

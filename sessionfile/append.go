@@ -79,7 +79,8 @@ func (s *Session) AppendCustom(customType string, data json.RawMessage) (string,
 
 // AppendCustomMessage hangs an application's message on the leaf. Models see it as a user's. Content is a JSON text or
 // a list of blocks.
-func (s *Session) AppendCustomMessage(customType string, content json.RawMessage, display bool, details json.RawMessage) (string, error) {
+func (s *Session) AppendCustomMessage(customType string, content json.RawMessage, display bool,
+	details json.RawMessage) (string, error) {
 	return s.append(TypeCustomMessage, func(o *object) {
 		o.add("customType", customType)
 		o.add("content", content)

@@ -278,7 +278,6 @@ func (c *sessionCase) compact(t *testing.T, m *messages) any {
 		Focus: c.CustomInstructions, Reasons: c.Model.Reasoning, ThinkingLevel: schemas.ThinkingLevel(c.ThinkingLevel),
 	})
 	requests, replies := []any{}, []*schemas.AssistantMessage{}
-	slices.SortFunc(slices.Clone(asked), func(a, b compaction.Request) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
 	for i, request := range asked {
 		requests = append(requests, recorded(t, request))
 		replies = append(replies, c.Replies[i].message(t))

@@ -11,8 +11,8 @@ import (
 // casesDir names a further directory of cases to play.
 const casesDir = "LOOPBUS_SESSION_CASES"
 
-// The recorded behaviour of pi's sessions: files, trees, compaction, summaries of branches. What is meant to differ is listed in
-// testdata/DEVIATIONS.md and played in the better form.
+// The recorded behaviour of pi's sessions: files, trees, compaction, summaries of branches. What is meant to differ is
+// listed in testdata/DEVIATIONS.md and played in the better form.
 func TestSessionCases(t *testing.T) {
 	t.Parallel()
 	playAll(t, filepath.Join("testdata", "conformance"))
@@ -60,8 +60,8 @@ func playAll(t *testing.T, dir string) {
 	}
 }
 
-// better is the form in which a case that is meant to differ is played: its own in testdata/deviations; without one, the file is refused
-// if there is anything in it.
+// better is the form in which a case that is meant to differ is played: its own in testdata/deviations; without one,
+// the file is refused if there is anything in it.
 func (c *sessionCase) better(t *testing.T) *sessionCase {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "deviations", c.number()+"-*.json"))

@@ -13,6 +13,8 @@ type Context struct {
 	Messages      []json.RawMessage `json:"messages"`
 	ThinkingLevel string            `json:"thinkingLevel"`
 	Model         *Model            `json:"model"`
+	// IDs are the entries that the messages are of.
+	IDs []string `json:"-"`
 }
 
 // Context returns the context of a leaf. Before everything, "", it is empty; an id that is unknown stands for the last
@@ -44,7 +46,7 @@ func (s *Session) Context(leaf string) Context {
 		}
 	}
 	if last >= 0 {
-		c.Messages = append(c.Messages, path[last].Shown())
+		c.Messages, c.IDs = append(c.Messages, path[last].Shown()), append(c.IDs, path[last].ID)
 		c.show(kept(path[:last], path[last].Text("firstKeptEntryId")))
 	}
 	c.show(path[last+1:])
@@ -67,7 +69,7 @@ func (c *Context) show(path []*Entry) {
 			continue
 		}
 		if m := e.Shown(); m != nil {
-			c.Messages = append(c.Messages, m)
+			c.Messages, c.IDs = append(c.Messages, m), append(c.IDs, e.ID)
 		}
 	}
 }

@@ -59,7 +59,8 @@ func Open(path string, now func() time.Time) (*Session, error) {
 	return s, err
 }
 
-// read reads a file's lines, none of a file that is empty. The error is [ErrNoSession] for a file that holds something else.
+// read reads a file's lines, none of a file that is empty. The error is [ErrNoSession] for a file that holds something
+// else.
 func read(path string) (lines []*Entry, text []byte, err error) {
 	text, err = os.ReadFile(path)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
@@ -141,8 +142,8 @@ func (s *Session) rewrite() error {
 	return nil
 }
 
-// ForkFrom copies all entries of a file for the work in another directory. The copy, in dir, names the file as its parent; the file stays
-// as it is.
+// ForkFrom copies all entries of a file for the work in another directory. The copy, in dir, names the file as its
+// parent; the file stays as it is.
 func ForkFrom(path, cwd, dir string, now func() time.Time) (*Session, error) {
 	lines, _, err := read(path)
 	if err != nil && !errors.Is(err, ErrNoSession) && !errors.Is(err, os.ErrNotExist) {

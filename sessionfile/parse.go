@@ -3,6 +3,7 @@ package sessionfile
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // A Problem is a line that is no entry, and why.
@@ -54,4 +55,38 @@ func sound(entries []*Entry) (kept []*Entry, problems []Problem) {
 		}
 	}
 	return kept, problems
+}
+
+// Check reads a file of any version and is strict about it: it reports every line that is no entry, entries with the id
+// of another one, parents that go round in a circle, and a version that is newer than this package. The lines are
+// migrated, header first; they can be used if there is no problem.
+func Check(text []byte) (lines []*Entry, problems []Problem) {
+	lines, problems = Parse(text)
+	if !isHeader(lines) {
+		return nil, append(problems, Problem{1, "not a session file: the first line is not a session's header"})
+	}
+	if v := versionOf(lines); v > Version {
+		return nil, append(problems, Problem{lines[0].Line, fmt.Sprintf("version %v is newer than %d", v, Version)})
+	}
+	Migrate(lines)
+	lines, more := sound(lines)
+	problems = append(problems, more...)
+	first := map[string]*Entry{}
+	for i, e := range lines {
+		switch other := first[e.ID]; {
+		case e.Type == TypeSession && i > 0:
+			problems = append(problems, Problem{e.Line, "a second header"})
+		case e.Type == TypeSession:
+		case other != nil:
+			problems = append(problems, Problem{e.Line, fmt.Sprintf("the id %q is that of line %d", e.ID, other.Line)})
+		default:
+			first[e.ID] = e
+		}
+	}
+	s := FromEntries(lines)
+	for id := range s.cut {
+		problems = append(problems, Problem{s.byID[id].Line, "its parents lead back to itself"})
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
+	return lines, problems
 }

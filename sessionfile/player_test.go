@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPlayerNotices holds that a case fails when anything that it expects is different: each is played with one value of what it
-// expects changed, the deepest of the first that there is.
+// TestPlayerNotices holds that a case fails when anything that it expects is different: each is played with one value
+// of what it expects changed, the deepest of the first that there is.
 func TestPlayerNotices(t *testing.T) {
 	t.Parallel()
 	cases := loadCases(t, filepath.Join("testdata", "conformance"))

@@ -14,8 +14,9 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// TestAnyHistoryFoldsToTheSame holds that after any sequence of turns, moves, labels, compactions, summaries and copies the
-// file has the same tree, labels, name and contexts as the session in memory, and that every context is one that vendors take.
+// TestAnyHistoryFoldsToTheSame holds that after any sequence of turns, moves, labels, compactions, summaries and copies
+// the file has the same tree, labels, name and contexts as the session in memory, and that every context is one that
+// vendors take.
 func TestAnyHistoryFoldsToTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -103,15 +104,21 @@ func (w *walker) turn(t *testing.T) {
 	results := w.r.IntN(4)
 	for range results {
 		w.calls++
-		reply.Content = append(reply.Content, schemas.ToolCall{ID: fmt.Sprint("c", w.calls), Name: "read", Arguments: json.RawMessage(`{"path":"f"}`)})
+		reply.Content = append(reply.Content, schemas.ToolCall{
+			ID: fmt.Sprint("c", w.calls), Name: "read", Arguments: json.RawMessage(`{"path":"f"}`),
+		})
 	}
 	w.say(t, reply)
 	for _, call := range reply.Content.ToolCalls() {
 		if w.r.IntN(8) > 0 {
-			w.say(t, &schemas.ToolResultMessage{ToolCallID: call.ID, ToolName: call.Name, Content: schemas.Contents{schemas.Text{Text: "text"}}})
+			w.say(t, &schemas.ToolResultMessage{
+				ToolCallID: call.ID, ToolName: call.Name, Content: schemas.Contents{schemas.Text{Text: "text"}},
+			})
 		}
 	}
-	w.say(t, &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "done"}}, StopReason: schemas.StopStop})
+	w.say(t, &schemas.AssistantMessage{
+		Content: schemas.Contents{schemas.Text{Text: "done"}}, StopReason: schemas.StopStop,
+	})
 }
 
 func (w *walker) say(t *testing.T, m schemas.Message) {
@@ -194,14 +201,17 @@ func TestCyclesEnd(t *testing.T) {
 		json.RawMessage(`{"type":"custom","id":"self","parentId":"self"}`),
 	})
 	s := sessionfile.FromEntries(lines)
-	for leaf, want := range map[string][]string{"c": {"a", "b", "c"}, "a": {"a"}, "d": {"a", "b", "c", "d"}, "self": {"self"}} {
+	for leaf, want := range map[string][]string{
+		"c": {"a", "b", "c"}, "a": {"a"}, "d": {"a", "b", "c", "d"}, "self": {"self"},
+	} {
 		if d := cmp.Diff(want, ids(s.Path(leaf))); d != "" {
 			t.Errorf("path of %s (-want +got):\n%s", leaf, d)
 		}
 	}
-	if d := cmp.Diff(`[{"children":[{"children":[{"children":[{"children":[],"id":"d","type":"custom"}],"id":"c","type":"custom"}],`+
-		`"id":"b","type":"custom"}],"id":"a","type":"custom"},{"children":[],"id":"self","type":"custom"}]`,
-		string(marshal(t, nodes(s.Tree())))); d != "" {
+	want := `[{"children":[{"children":[{"children":[{"children":[],"id":"d","type":"custom"}],` +
+		`"id":"c","type":"custom"}],"id":"b","type":"custom"}],"id":"a","type":"custom"},` +
+		`{"children":[],"id":"self","type":"custom"}]`
+	if d := cmp.Diff(want, string(marshal(t, nodes(s.Tree())))); d != "" {
 		t.Errorf("tree (-want +got):\n%s", d)
 	}
 }

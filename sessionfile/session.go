@@ -1,9 +1,9 @@
 package sessionfile
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 )
@@ -153,5 +153,12 @@ func (s *Session) Name() string {
 	return ""
 }
 
-// MarshalJSON writes the lines as one list.
-func (s *Session) MarshalJSON() ([]byte, error) { return json.Marshal(s.lines) }
+// WriteLines writes the session as a file.
+func (s *Session) WriteLines(w io.Writer) error {
+	for _, e := range s.lines {
+		if _, err := w.Write(append(e.members.line(), '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -234,7 +234,8 @@ func TestTheSameFailureIsLoggedOnce(t *testing.T) {
 	}
 	bustest.Send(t, c, "s2", "go")
 	bustest.Eventually(t, "all are given up", func() bool { return len(h.rejections()) == 4 })
-	for line, want := range map[string]int{"session=s1": 1, "session=s2": 2, "log damaged": 1, "cause 1": 1, "cause 2": 1} {
+	for line, want := range map[string]int{"session=s1": 1, "session=s2": 2, "log damaged": 1, "cause 1": 1,
+		"cause 2": 1} {
 		if n := log.lines("delivery failed", line); n != want {
 			t.Errorf("%d lines with %q, want %d:\n%s", n, line, want, log.String())
 		}

@@ -112,7 +112,7 @@ func trusted(t *testing.T, u permissions.User) []string {
 	case permissions.Worker:
 		return []string{"agent.cmd.*.tool_result"}
 	case permissions.Auditor:
-		return []string{"$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.*"}
+		return []string{"$JS.API.DIRECT.GET.>"}
 	case permissions.Runner, permissions.KeylessRunner:
 		return []string{"agent.>", "$JS.API.>"}
 	}

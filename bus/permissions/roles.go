@@ -13,6 +13,8 @@ const (
 	Sender        Name = "sender"         // sends commands to one session
 	Approver      Name = "approver"       // answers a session's approval requests
 	Viewer        Name = "viewer"         // reads a session's log and sees what happens
+	Verifier      Name = "verifier"       // proves a session's log, besides reading it
+	Inputs        Name = "inputs"         // uploads inputs that are too big for a command
 	Objects       Name = "objects"        // reads payloads over 256 KiB
 	LiveViewer    Name = "live_viewer"    // sees what happens in one session from now on
 	Querier       Name = "querier"        // asks about one session
@@ -60,8 +62,14 @@ var roles = []Role{
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.<session>",
 		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.<session>.update",
-		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.{AGENT_EVT,AGENT_UPD}.*", "$JS.API.STREAM.INFO.{AGENT_EVT,AGENT_UPD}",
+		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.{AGENT_EVT,AGENT_UPD}.*", "$JS.API.STREAM.INFO.AGENT_EVT",
 	}, Subscribe: []string{"<prefix>.live.<session>.>"}},
+	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Publish: []string{
+		"$JS.API.STREAM.INFO.KV_agent_snapshots",
+		"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.<session>.*"}},
+	{Name: Inputs, About: "sends inputs over 400 KiB, with `sender`", Publish: []string{
+		"$JS.API.STREAM.INFO.OBJ_agent_inputs", "$JS.API.DIRECT.GET.OBJ_agent_inputs.$O.agent_inputs.M.>",
+		"$O.agent_inputs.>"}},
 	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Publish: []string{
 		"$JS.API.STREAM.INFO.OBJ_agent_blobs", "$JS.API.DIRECT.GET.OBJ_agent_blobs.$O.agent_blobs.M.>",
 		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.*.$O.agent_blobs.C.>",
@@ -73,13 +81,14 @@ var roles = []Role{
 		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome}"}},
 	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
 	{Name: Auditor, About: "reads all logs", Publish: []string{
-		"$JS.API.STREAM.INFO.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*",
-		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_EVT.*"}},
+		"$JS.API.STREAM.INFO.{AGENT_EVT,KV_agent_snapshots}", "$JS.API.DIRECT.GET.AGENT_EVT",
+		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*", "$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.>",
+		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_EVT.*"}},
 	{Name: Observer, About: "lists runners, tools and profiles", Publish: []string{
 		"$SRV.INFO.loopbus-runner", "$JS.API.STREAM.INFO.{AGENT_TOOL,KV_agent_tools,KV_agent_profiles}",
 		"$JS.API.CONSUMER.LIST.AGENT_TOOL", "$JS.API.CONSUMER.CREATE.KV_agent_tools.*.$KV.agent_tools.>",
 		"$JS.API.CONSUMER.CREATE.KV_agent_profiles.*.$KV.agent_profiles.>",
-		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.{KV_agent_tools,KV_agent_profiles}.*"}},
+		"$JS.API.CONSUMER.DELETE.{KV_agent_tools,KV_agent_profiles}.*"}},
 	{Name: Profiles, About: "writes profiles",
 		Publish: []string{"$KV.agent_profiles.>", "$JS.API.STREAM.INFO.KV_agent_profiles"}},
 	{Name: Hook, About: "decides at the hook `<hook>`", Responses: true, NoInbox: true,

@@ -81,11 +81,13 @@ func Commands() []Command { return commands }
 
 var commands = []Command{
 	{Name: "runner serve, toolworker", Roles: []Name{Runner}},
-	{Name: "runner run, runner chat", Roles: []Name{Sender, Viewer}, Note: "`approver` to answer, `objects` for events over " +
-		"256 KiB; the `set_…` commands of the flags that are given"},
+	{Name: "runner run, runner chat", Roles: []Name{Sender, Viewer}, Note: "`approver` to answer, `inputs` and `objects` for what is " +
+		"big; the `set_…` commands of the flags that are given"},
 	{Name: "runner list, runner tools, runner profiles", Roles: []Name{Observer}},
-	{Name: "runner tools --session S, replay show, state, verify, export S", Roles: []Name{Viewer},
-		Note: "`objects` for events over 256 KiB; with replicas, `verify` asks the leader: `$JS.API.STREAM.MSG.GET.AGENT_EVT`"},
+	{Name: "runner tools --session S, replay show, state, export S", Roles: []Name{Viewer},
+		Note: "`objects` for events over 256 KiB"},
+	{Name: "replay verify S", Roles: []Name{Viewer, Verifier},
+		Note: "the same; with replicas it asks the leader: `$JS.API.STREAM.MSG.GET.AGENT_EVT`"},
 	{Name: "replay list, verify, export --all", Roles: []Name{Auditor}, Note: "the same"},
 }
 

@@ -19,48 +19,48 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// connectTimeout bounds how long to try to reach the server.
+// connectTimeout bounds how long the server may take to say whether it has logs.
 const connectTimeout = 5 * time.Second
 
 // logs is where the sessions' logs are read from.
 type logs struct {
-	server *embedded.Server // of --store
-	conn   *bus.Conn
-	store  *eventstore.Store
+	conn  *bus.Conn
+	store *eventstore.Store
 }
 
-// openLogs connects to the server, or starts one on the store that nobody but this process can reach. Neither creates
-// anything. The caller has to close it.
-func openLogs(ctx context.Context, o options, log *slog.Logger) (*logs, error) {
-	l := new(logs)
-	if err := l.open(ctx, o, log); err != nil {
-		l.close()
-		return nil, err
+// withLogs connects to the server, or starts one on the store that nobody but this process can reach, and has do read
+// the logs. Nothing is created.
+func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.Context, *logs) error) error {
+	read := func(ctx context.Context, conn *bus.Conn) error {
+		l := &logs{conn: conn}
+		soon, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		if err := l.checkStream(soon); err != nil {
+			return err
+		}
+		var err error
+		l.store, err = eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), Logger: log,
+			ByConsumer: len(o.sessions) > 0})
+		if err != nil {
+			return err
+		}
+		return do(ctx, l)
 	}
-	return l, nil
-}
-
-func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error) {
-	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	if l.conn, err = l.connect(connecting, o, log); err != nil {
-		return err
-	}
-	if err := l.checkStream(connecting); err != nil {
-		return err
-	}
-	l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{Subjects: l.conn.Subjects(), Logger: log})
-	return err
-}
-
-func (l *logs) connect(ctx context.Context, o options, log *slog.Logger) (conn *bus.Conn, err error) {
 	if o.Store == "" {
-		return o.Connection.Bus(ctx, "replay", log)
+		return o.Connection.Look(ctx, "replay", log, read)
 	}
-	if l.server, err = openStore(o.Store, log); err != nil {
-		return nil, err
+	server, err := openStore(o.Store, log)
+	if err != nil {
+		return err
 	}
-	return bus.Connect(ctx, bus.ConnOptions{InProcess: l.server, Name: "replay", Prefix: o.Connection.Prefix, Logger: log})
+	defer server.Shutdown()
+	conn, err := bus.Connect(ctx, bus.ConnOptions{InProcess: server, Name: "replay", Prefix: o.Connection.Prefix,
+		Logger: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return read(ctx, conn)
 }
 
 // openStore starts a server on a store that is there: the server itself would make a new one.
@@ -92,15 +92,6 @@ func (l *logs) checkStream(ctx context.Context) error {
 		return fmt.Errorf("stream %s holds %v and not %s: another --prefix is needed", schemas.StreamEvents, have, want)
 	}
 	return nil
-}
-
-func (l *logs) close() {
-	if l.conn != nil {
-		l.conn.Close()
-	}
-	if l.server != nil {
-		l.server.Shutdown()
-	}
 }
 
 // sessions returns what is known of every session, by name.

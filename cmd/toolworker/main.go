@@ -85,13 +85,17 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 	return w.serve(ctx, serve, io.Stdin, io.Stdout)
 }
 
-// connect reaches the server and makes sure that the streams are there, whoever starts first.
+// connect reaches the server and makes sure that the streams are there, whoever starts first, unless the settings leave
+// that to others.
 func connect(ctx context.Context, o *options, log *slog.Logger) (*bus.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := o.Server.Connection.Bus(soon, "toolworker "+o.Server.ID, log)
 	if err != nil {
 		return nil, err
+	}
+	if o.Server.LeaveStreams {
+		return conn, nil
 	}
 	if err := streams.Setup(ctx, conn, streams.Options{}); err != nil {
 		conn.Close()

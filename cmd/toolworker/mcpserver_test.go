@@ -39,7 +39,8 @@ func offered(g *gate) []tools.Tool {
 		call.Update(schemas.TextResult("one"))
 		return schemas.TextResult("done"), nil
 	})
-	return []tools.Tool{add, picture, secret, steps, newTool("gate", "", g.execute), newTool("fails", "", fails)}
+	interrupt := newTool(schemas.ToolAgentInterrupt, "", echo) // acts on a session, which an MCP client has not
+	return []tools.Tool{add, interrupt, picture, secret, steps, newTool("gate", "", g.execute), newTool("fails", "", fails)}
 }
 
 func fails(context.Context, tools.Call) (schemas.ToolResult, error) {

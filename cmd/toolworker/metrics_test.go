@@ -102,6 +102,7 @@ func TestMetricsOfWorkers(t *testing.T) {
 	for _, name := range []string{"echo", "limited", "broken", "panics", "cancelled"} {
 		want["loopbus_toolworker_calls_in_flight "+name] = 0
 		want["loopbus_toolworker_call_seconds "+name] = 1
+		want["loopbus_toolworker_calls_rejected_total unsafe "+name] = 0 // labels in the order of their names: reason, tool
 		if _, ok := want["loopbus_toolworker_calls_total ok "+name]; !ok {
 			want["loopbus_toolworker_calls_total ok "+name] = 0
 		}

@@ -33,6 +33,8 @@ type serverOptions struct {
 
 	ID          string        `name:"id" brief:"" help:"Name this worker as no other (default random)."`
 	StopTimeout time.Duration `default:"10s" brief:"" help:"Give running calls this long when the worker stops."`
+	// LeaveStreams keeps to what the role of a worker may do.
+	LeaveStreams bool `name:"leave-streams" help:"Leave making streams to runners, which takes fewer permissions."`
 }
 
 // Check looks at the settings.

@@ -66,6 +66,33 @@ func newMetrics(to prometheus.Registerer, tools []string) *metrics {
 	return m
 }
 
+// begin has series in the metrics before anything happens, so that the first of anything is an increase.
+func (m *metrics) begin(c schemas.RunConfig, profile string, tools []string) {
+	profile = m.profiles.Value(profile)
+	for _, reason := range []schemas.TerminationReason{schemas.EndNoToolCalls, schemas.EndError} {
+		m.runs.WithLabelValues(profile, m.codes.Value(string(reason)))
+	}
+	for _, ref := range append([]schemas.ModelRef{c.Model}, c.Fallbacks...) {
+		provider, model := m.model(ref)
+		m.retries.WithLabelValues(provider, model)
+		m.fallbacks.WithLabelValues(provider, model)
+		m.calls.WithLabelValues(provider, model, profile, outcomeOK)
+		m.calls.WithLabelValues(provider, model, profile, outcomeError)
+		m.callTime.WithLabelValues(provider, model)
+		m.cost.WithLabelValues(provider, model, profile)
+		m.tokens.WithLabelValues(provider, model, profile, "input")
+		m.tokens.WithLabelValues(provider, model, profile, "output")
+	}
+	for _, tool := range append(tools, labels.Other) {
+		m.toolCalls.WithLabelValues(m.tools.Value(tool), profile, outcomeOK)
+		m.toolTime.WithLabelValues(m.tools.Value(tool))
+	}
+	m.runTime.WithLabelValues(profile)
+	m.asked.WithLabelValues(labels.Other)
+	m.resolved.WithLabelValues("no")
+	m.rejected.WithLabelValues(m.codes.Value(schemas.RejectInvalid))
+}
+
 // then counts an event before next, which may be nil, is told of it.
 func (m *metrics) then(next func(schemas.Event, *loop.State)) func(schemas.Event, *loop.State) {
 	if next == nil {

@@ -102,8 +102,8 @@ func TestARunIsCounted(t *testing.T) {
 	}
 }
 
-// gathered has the value of each series, of histograms the sum, by its name and the values of its labels in the order of
-// their names.
+// gathered has the value of each series, of histograms the sum, by its name and the values of its labels in the order
+// of their names.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"context"
+	"errors"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/queries"
@@ -31,6 +32,12 @@ type tracked struct {
 // open opens the log of a session that this runner is about to drive.
 func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	log, err := r.Store.Open(ctx, session)
+	if errors.Is(err, eventstore.ErrDeleting) {
+		// Whoever deletes it may have died. What the inbox had for the session that is deleted is gone after this.
+		if err = r.Deleter.Resume(ctx, session); err == nil {
+			log, err = r.Store.Open(ctx, session)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/loopbus/loopbus/bus/models"
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/host"
@@ -68,6 +69,7 @@ type Runner struct {
 	Profiles  *registry.Profiles
 	Resources *registry.Resources
 	Index     *index.Index
+	Deleter   *retention.Deleter
 	Host      *host.Host
 	Inbox     *inbox.Inbox
 
@@ -95,12 +97,17 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	o.Inbox.Outcome = r.outcome
 	if o.Registerer != nil {
 		r.metrics = newMetrics(o.Registerer, o.Tools)
+		r.metrics.begin(o.Host.Defaults, o.Host.Profile, o.Tools)
 		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
 	}
 	var err error
+	o.Store.Deleting = func(ctx context.Context, session, id string) (bool, error) {
+		return r.Deleter.Deleting(ctx, session, id)
+	}
 	if r.Store, err = eventstore.New(conn.Events(), o.Store); err != nil {
 		return nil, err
 	}
+	r.Deleter = retention.NewDeleter(conn, retention.Options{Store: r.Store, Logger: o.Logger})
 	if r.Inbox, err = inbox.New(conn, o.Inbox); err != nil {
 		return nil, err
 	}

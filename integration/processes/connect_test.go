@@ -152,7 +152,7 @@ func (p *place) run(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
-	cmd.Dir, cmd.Env = c.Dir, c.Env
+	cmd.Dir, cmd.Env, cmd.Stdin = c.Dir, c.Env, strings.NewReader("go\n") // what a chat is told
 	out, err := cmd.CombinedOutput()
 	p.silent(program, string(out))
 	return string(out), err

@@ -62,7 +62,7 @@ func test(m *testing.M) error {
 // commands makes the commands of the project, once for all tests, and returns the directory they are in.
 var commands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "loopbus-processes-"); err == nil {
-		err = process.Build(dir, "runner", "toolworker", "replay")
+		err = process.Build(dir, "cmd/runner", "cmd/toolworker", "cmd/replay")
 	}
 	return dir, err
 })

@@ -50,7 +50,8 @@ func places(entries []Entry, start, end int) (at []int) {
 			at = append(at, i)
 		case KindMessage:
 			switch entries[i].role() {
-			case schemas.RoleUser, schemas.RoleAssistant, RoleBashExecution, RoleCustom, RoleBranchSummary, RoleCompactionSummary:
+			case schemas.RoleUser, schemas.RoleAssistant,
+				RoleBashExecution, RoleCustom, RoleBranchSummary, RoleCompactionSummary:
 				at = append(at, i)
 			}
 		}

@@ -38,7 +38,8 @@ func BranchSummary(summary, fromID string, timestamp int64) schemas.Message {
 
 // CustomMessage is a message of an application's own kind that models are shown as a user's. Content is a JSON text or
 // a list of blocks; details is any JSON, or nil; timestamp is Unix milliseconds.
-func CustomMessage(kind string, content json.RawMessage, display bool, details json.RawMessage, timestamp int64) schemas.Message {
+func CustomMessage(kind string, content json.RawMessage, display bool, details json.RawMessage,
+	timestamp int64) schemas.Message {
 	return customMessage(RoleCustom, struct {
 		Role       schemas.Role    `json:"role"`
 		CustomType string          `json:"customType"`

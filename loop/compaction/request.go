@@ -80,7 +80,8 @@ func (p *Preparation) historyRequest(a Asking) Request {
 		return r
 	}
 	r.Kind = RequestUpdate
-	r.Prompt += "<previous-summary>\n" + p.PreviousSummary + "\n</previous-summary>\n\n" + withFocus(updateInstructions, a.Focus)
+	r.Prompt += "<previous-summary>\n" + p.PreviousSummary + "\n</previous-summary>\n\n" +
+		withFocus(updateInstructions, a.Focus)
 	return r
 }
 

@@ -98,6 +98,8 @@ func (m *metrics) announce(list []tools.Tool) {
 		name := m.tools.Value(t.Name)
 		m.inFlight.WithLabelValues(name)
 		m.calls.WithLabelValues(name, outcomeOK)
+		m.took.WithLabelValues(name)
+		m.refused.WithLabelValues(name, rejectUnsafe)
 	}
 }
 

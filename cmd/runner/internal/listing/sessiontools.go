@@ -39,7 +39,7 @@ func showSessionTools(ctx context.Context, conn *bus.Conn, session string, asJSO
 
 // toolsOfSession reads the log for the newest configuration; a run that says none has that of the run before.
 func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*SessionTools, error) {
-	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects()})
+	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), ByConsumer: true})
 	if err != nil {
 		return nil, err
 	}
