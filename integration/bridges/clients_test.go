@@ -67,3 +67,9 @@ func TestGatewayClient(t *testing.T) {
 	r := newRig(t)
 	node(t, "gateway.mjs", strings.Replace(r.url, "http", "ws", 1)+"/gateway", chatToken)
 }
+
+func TestNATSClientOfBrowsers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	node(t, "nats.mjs", strings.Replace(r.url, "http", "ws", 1)+"/nats")
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/loopbus/loopbus/bus/bridge/gateway"
 	"github.com/loopbus/loopbus/bus/bridge/sse"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/bus/queries"
 	"github.com/loopbus/loopbus/bus/service"
 	"github.com/loopbus/loopbus/cmd/wiring"
@@ -87,6 +88,9 @@ func newRig(t *testing.T) *rig {
 			return token == chatToken || request.Header.Get("Authorization") == "Bearer "+chatToken
 		}})
 	r.mux.Handle(gateway.Pattern, chat)
+	socket := natsws.New(natsws.Options{Upstream: natsws.Upstream{URL: r.URL}})
+	r.mux.Handle("/nats", socket)
+	t.Cleanup(socket.Close)
 	s := httptest.NewServer(r.mux)
 	r.stopChat = chat.Close
 	t.Cleanup(func() { chat.Close(); s.CloseClientConnections(); s.Close(); http.DefaultClient.CloseIdleConnections() })
