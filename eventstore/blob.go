@@ -132,6 +132,25 @@ func (s *Store) Payload(ctx context.Context, ref string) ([]byte, error) {
 	return s.fetchBlob(ctx, ref)
 }
 
+// IsPayload reports whether data is what a data reference is about, by its digest.
+func IsPayload(ref string, data []byte) bool {
+	return strings.HasPrefix(ref, blobScheme) && ref[strings.LastIndexByte(ref, '/')+1:] == digestOf(data)
+}
+
+// PutPayload brings back data under a data reference that it had.
+func (s *Store) PutPayload(ctx context.Context, ref string, data []byte) error {
+	if !IsPayload(ref, data) {
+		return fmt.Errorf("eventstore: put payload %.200s: it is for other data", ref)
+	}
+	err := s.retry(ctx, func(ctx context.Context) error {
+		return s.putBlob(ctx, strings.TrimPrefix(ref, blobScheme), data)
+	})
+	if err != nil {
+		return fmt.Errorf("eventstore: put payload %s: %w", ref, err)
+	}
+	return nil
+}
+
 // DeletePayload deletes the data behind a data reference that is not shared, without a trace. It is no error if it is
 // gone.
 func (s *Store) DeletePayload(ctx context.Context, ref string) error {
@@ -186,8 +205,8 @@ func (s *Store) fetchBlob(ctx context.Context, ref string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("payload %s: %w", ref, err)
 	}
-	if got := digestOf(data); got != name[strings.LastIndexByte(name, '/')+1:] {
-		return nil, fmt.Errorf("%w: payload %s has the SHA-256 %s", ErrDamaged, ref, got)
+	if !IsPayload(ref, data) {
+		return nil, fmt.Errorf("%w: payload %s has the SHA-256 %s", ErrDamaged, ref, digestOf(data))
 	}
 	return data, nil
 }

@@ -163,7 +163,7 @@ func (q *goldenTools) Dispatch(_ context.Context, req schemas.ToolRequest, _ boo
 	return nil
 }
 
-func (q *goldenTools) Cancel(context.Context, string, schemas.CallKey) error { return nil }
+func (q *goldenTools) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
 
 type goldenToolbox struct{}
 

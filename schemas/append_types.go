@@ -114,6 +114,7 @@ func (a ToolAnswer) appendJSON(o *object) {
 	o.flag("isError", a.IsError)
 	o.optionalInteger("durationMs", a.DurationMs)
 	o.optionalText("worker", a.Worker)
+	o.optionalText("nonce", a.Nonce)
 	o.end()
 }
 

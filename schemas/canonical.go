@@ -27,6 +27,7 @@ func canonicalResult(payload []byte) (id string, r *ToolResponse, ok bool) {
 	r.IsError = w.flag()
 	r.DurationMs = w.optionalCount("durationMs")
 	r.Worker = w.optionalText("worker")
+	r.Nonce = w.optionalText("nonce")
 	w.close()
 	if !w.complete() || utf8.RuneCountInString(id) > MaxCommandID || !r.sound() {
 		return "", nil, false
@@ -36,7 +37,7 @@ func canonicalResult(payload []byte) (id string, r *ToolResponse, ok bool) {
 
 func (r *ToolResponse) sound() bool {
 	return isCallKey(string(r.Call)) && len(r.ToolCallID) <= MaxCommandID && isToken(r.ToolName) &&
-		len(r.Worker) <= MaxCommandID && r.Result.sound()
+		len(r.Worker) <= MaxCommandID && (r.Nonce == "" || isToken(r.Nonce)) && r.Result.sound()
 }
 
 // sound accepts results of plain text.
@@ -95,6 +96,9 @@ func isCallKey(key string) bool {
 }
 
 func strict(raw json.RawMessage) bool {
+	if simple(raw) {
+		return true
+	}
 	_, err := decodeStrict(raw)
 	return err == nil
 }

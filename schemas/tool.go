@@ -108,7 +108,8 @@ func (r ToolRequest) IdempotencyKey() string {
 }
 
 // ToolResponse is the one answer to a [ToolRequest]: the data of a tool_result command in the session's inbox.
-// DurationMs is how long the tool ran. Worker names who answers.
+// DurationMs is how long the tool ran. Worker names who answers. Nonce is the request's: an answer with another one is
+// that of another call, such as one of a session of the same id that was deleted.
 type ToolResponse struct {
 	Call       CallKey    `json:"call"`
 	ToolCallID string     `json:"toolCallId"`
@@ -117,6 +118,7 @@ type ToolResponse struct {
 	IsError    bool       `json:"isError"`
 	DurationMs int64      `json:"durationMs,omitempty"`
 	Worker     string     `json:"worker,omitempty"`
+	Nonce      string     `json:"nonce,omitempty"`
 }
 
 // ToolAnnouncement is a worker's entry in the bucket agent_tools, under the key <queue>.<worker>. It lives as long as

@@ -21,7 +21,7 @@ type ToolAnswer struct {
 func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took time.Duration) ToolAnswer {
 	return ToolAnswer{"result/" + string(r.Call), ToolResponse{
 		Call: r.Call, ToolCallID: r.ToolCallID, ToolName: r.ToolName, Result: result, IsError: isError,
-		DurationMs: took.Milliseconds(), Worker: worker,
+		DurationMs: took.Milliseconds(), Worker: worker, Nonce: r.Nonce,
 	}}
 }
 

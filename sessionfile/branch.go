@@ -7,7 +7,9 @@ import (
 )
 
 // ErrFork says that a session cannot be forked before an entry that is no user's message, or is not there.
-var ErrFork = errors.New("Invalid entry ID for forking") //nolint:staticcheck // pi's text
+//
+//lint:ignore ST1005 the text is pi's
+var ErrFork = errors.New("Invalid entry ID for forking")
 
 // Branch moves the leaf to an entry. The move is not stored: a file that is opened has its last entry as its leaf.
 func (s *Session) Branch(id string) error {

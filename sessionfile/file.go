@@ -150,7 +150,7 @@ func ForkFrom(path, cwd, dir string, now func() time.Time) (*Session, error) {
 		return nil, err
 	}
 	if len(lines) == 0 {
-		//nolint:staticcheck // pi's text
+		//lint:ignore ST1005 the text is pi's
 		return nil, fmt.Errorf("Cannot fork: source session file is empty or invalid: %s", path)
 	}
 	Migrate(lines)

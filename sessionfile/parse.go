@@ -18,6 +18,7 @@ func (p Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Re
 // Parse reads the lines of a file, header and entries alike, of any version. Lines that are blank are left out; lines
 // that are no JSON objects are left out and reported.
 func Parse(text []byte) (entries []*Entry, problems []Problem) {
+	entries = []*Entry{}
 	for n, line := range bytes.Split(text, []byte{'\n'}) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue

@@ -90,12 +90,11 @@ func linesText(t *testing.T, lines []json.RawMessage, end bool) []byte {
 
 // A stage is a session that is taken through steps.
 type stage struct {
-	c      *sessionCase
-	n      *normaliser
-	s      *sessionfile.Session
-	clock  time.Time
-	known  map[string]bool // ids of the input, and those made already
-	asking []caseReply
+	c     *sessionCase
+	n     *normaliser
+	s     *sessionfile.Session
+	clock time.Time
+	known map[string]bool // ids of the input, and those made already
 }
 
 func (c *sessionCase) session(t *testing.T, n *normaliser) any {

@@ -12,7 +12,7 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // entryError names the entry that is not there, in pi's words.
-func entryError(id string) error { return fmt.Errorf("Entry %s %w", id, ErrNotFound) } //nolint:staticcheck // pi's text
+func entryError(id string) error { return fmt.Errorf("Entry %s %w", id, ErrNotFound) }
 
 // Options say what a new session is.
 type Options struct {

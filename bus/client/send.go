@@ -48,8 +48,9 @@ type Sent struct {
 	ID string // the command's
 	// StreamSeq is where it is stored in AGENT_CMD.
 	StreamSeq uint64
-	// Duplicate says that the same was sent within the last minutes and is not stored again. A command that was sent
-	// earlier is not known by this: its session knows it.
+	// Duplicate says that the stream has had a message of this name within the last minutes. The command is stored all the
+	// same: the one before may have been somebody else's, or of a session of this id that was deleted. A session takes a
+	// command once. One that was sent earlier is not known by this.
 	Duplicate bool
 }
 
@@ -75,14 +76,20 @@ func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Op
 		}
 		msg.Header[schemas.HeaderDataRef], msg.Data = []string{schemas.EncodeHeaderValue(ref)}, nil
 	}
-	err = s.c.persist(ctx, func(ctx context.Context) (err error) {
+	publish := func(ctx context.Context) (err error) {
 		ack, err = s.c.js.PublishMsg(ctx, msg)
 		return s.c.explain(err, msg.Subject)
-	})
+	}
+	err = s.c.persist(ctx, publish)
+	duplicate := err == nil && ack.Duplicate
+	if duplicate {
+		msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())
+		err = s.c.persist(ctx, publish)
+	}
 	if err != nil {
 		return Sent{}, fmt.Errorf("client: send %s %s to session %s: %w", kind, o.id, s.id, err)
 	}
-	return Sent{ID: o.id, StreamSeq: ack.Sequence, Duplicate: ack.Duplicate}, nil
+	return Sent{ID: o.id, StreamSeq: ack.Sequence, Duplicate: duplicate}, nil
 }
 
 // message is a command as a CloudEvent in binary mode, so that even the refusal of data that nobody can read names the

@@ -205,7 +205,7 @@ func (c *Caller) giveUp(req schemas.ToolRequest) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	// A worker that misses both finds out by asking; see [Caller].
-	_ = c.dispatch.Cancel(ctx, req.Session, req.Call)
+	_ = c.dispatch.Cancel(ctx, req.Session, req.Call, req.Nonce)
 	_ = c.dispatch.Withdraw(ctx, req.Session, req.Call)
 }
 

@@ -109,12 +109,12 @@ func (d *Dispatcher) subject(req schemas.ToolRequest) string {
 	return d.conn.Subjects().Tool(req.Queue().Name(), req.Session, string(req.Call))
 }
 
-// Cancel asks whoever runs the call to stop. It is sent once and not stored; that the call is over is for the log to
-// say.
-func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey) error {
+// Cancel asks whoever runs the call with this nonce to stop. It is sent once and not stored; that the call is over is
+// for the log to say.
+func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey, nonce string) error {
 	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
 	if err == nil {
-		err = d.conn.NATS().Publish(d.conn.Subjects().Cancel(session, string(call)), nil)
+		err = d.conn.NATS().Publish(d.conn.Subjects().Cancel(session, string(call)), []byte(nonce))
 	}
 	if err != nil {
 		return fmt.Errorf("dispatch: cancel call %s of session %s: %w", call, session, err)

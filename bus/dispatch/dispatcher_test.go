@@ -146,17 +146,17 @@ func TestCancelIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dispatch.New(c)
-	if err := d.Cancel(bustest.Deadline(t), "s1", "c7"); err != nil {
+	if err := d.Cancel(bustest.Deadline(t), "s1", "c7", "n1"); err != nil {
 		t.Fatal(err)
 	}
 	msg, err := sub.NextMsg(10 * time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if msg.Subject != "agent.cancel.s1.c7" {
-		t.Errorf("subject %s", msg.Subject)
+	if msg.Subject != "agent.cancel.s1.c7" || string(msg.Data) != "n1" {
+		t.Errorf("subject %s, payload %q", msg.Subject, msg.Data)
 	}
-	if err := d.Cancel(bustest.Deadline(t), "s 1", "c7"); !errors.Is(err, schemas.ErrSubject) {
+	if err := d.Cancel(bustest.Deadline(t), "s 1", "c7", ""); !errors.Is(err, schemas.ErrSubject) {
 		t.Errorf("illegal session: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package models
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -47,12 +46,7 @@ func (c *servedCall) run(ctx context.Context) {
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
 	c.hear(c.first)
-	sub, err := c.s.conn.NATS().Subscribe(c.out.reply, c.hear)
-	if err != nil {
-		c.s.o.Logger.Warn("serving a model call", "err", err)
-		return
-	}
-	defer func() { _ = sub.Unsubscribe() }()
+	defer c.s.enter(c)()
 	c.send(schemas.ModelFrame{Call: c.id})
 	defer c.beat(ctx)()
 	req, err := c.request(ctx)
@@ -104,7 +98,7 @@ func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err
 	defer timeout.Stop()
 	select {
 	case payload := <-c.whole:
-		if err := json.Unmarshal(payload, &req); err != nil {
+		if req, err = schemas.DecodeModelRequest(payload); err != nil {
 			return req, &schemas.FailureError{
 				Code: schemas.FailureInvalidRequest, Err: fmt.Errorf("malformed model request: %w", err),
 			}

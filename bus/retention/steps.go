@@ -150,11 +150,33 @@ func (d *Deleter) cancelCalls(ctx context.Context, r *record, _ *Deleted) error 
 		if err != nil {
 			continue
 		}
-		if err := d.conn.NATS().Publish(d.subjects().Cancel(session, call), nil); err != nil {
+		err = persist(ctx, func() error { return d.cancel(ctx, subject, d.subjects().Cancel(session, call), r) })
+		if err != nil {
 			return fmt.Errorf("cancel call %s: %w", call, err)
 		}
 	}
 	return nil
+}
+
+// cancel cancels the call that is stored on a subject, by its nonce: the session that begins anew has a call of the same
+// name.
+func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) error {
+	s, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
+	if err != nil {
+		return err
+	}
+	m, err := s.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Sequence > r.Bounds[schemas.StreamTools] {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	req, err := schemas.ParseToolRequest(m.Data)
+	if err != nil {
+		return nil // no call: no worker has begun it
+	}
+	return d.conn.NATS().Publish(to, []byte(req.Nonce))
 }
 
 // deleteEntries deletes what the index has of the session, under any version of its fold, unless that is of the session

@@ -150,9 +150,9 @@ type importCommand struct {
 }
 
 // Check wants files.
-func (c *importCommand) Check(call *cli.Call) (errs []error) {
+func (c *importCommand) Check(*cli.Call) (errs []error) {
 	if len(c.Files) == 0 {
-		errs = append(errs, errors.New("wrong number of arguments: replay import FILE ..."))
+		errs = append(errs, errors.New("wrong number of arguments: replay import takes one FILE or more"))
 	}
 	if c.Session != "" {
 		if len(c.Files) > 1 {

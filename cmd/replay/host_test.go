@@ -18,7 +18,7 @@ func (a answering) Dispatch(_ context.Context, req schemas.ToolRequest, _ bool) 
 	a.calls <- req
 	return nil
 }
-func (answering) Cancel(context.Context, string, schemas.CallKey) error { return nil }
+func (answering) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
 func (answering) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
 	return []schemas.ToolDefinition{{Name: "ls", Parameters: json.RawMessage("{ \"type\": \"object\" }")}}, nil
 }

@@ -41,7 +41,7 @@ func TestCancelKillsTheProcessGroup(t *testing.T) {
 	if _, err := io.ReadFull(pipe, ready); err != nil {
 		t.Fatal(err)
 	}
-	if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call); err != nil {
+	if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call, req.Nonce); err != nil {
 		t.Fatal(err)
 	}
 	r.wantText("Command aborted", true)
@@ -62,7 +62,7 @@ func TestCancelBeforeTheCallBegins(t *testing.T) {
 	second := r.call("gate", `{}`)
 	// Cancellations are taken in order: when the first call ends, that of the second has been heard.
 	for _, req := range []schemas.ToolRequest{second, first} {
-		if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call); err != nil {
+		if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call, req.Nonce); err != nil {
 			t.Fatal(err)
 		}
 	}

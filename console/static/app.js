@@ -17,6 +17,7 @@ class App extends Watched {
   waiting = null;
   problem = "Connecting …";
   login = false;
+  user = "";
 
   async connect(credentials) {
     this.problem = "Connecting …";
@@ -93,10 +94,11 @@ function Notices() {
 }
 
 function Login() {
-  const [user, setUser] = useState("");
+  const [user, setUser] = useState(app.user);
   const [pass, setPass] = useState("");
   const send = (e) => {
     e.preventDefault();
+    app.user = user; // for a second try
     app.connect(user ? { user, pass } : { token: pass });
   };
   return html`<form class="login" onSubmit=${send}><h1>Sign in</h1><p>${app.problem}</p>

@@ -24,6 +24,7 @@ export class Fold {
   #calls = new Map(); // by call: "c9"
   #open = []; // tool calls of replies that no event has begun yet
   #last = new Map(); // the newest call by the model's id
+  #path = []; // ids of the messages that a model is shown
 
   apply({ event, update }) {
     if (update) this.#update(update);
@@ -92,6 +93,7 @@ export class Fold {
   }
 
   #message(e, id, m, d = {}) {
+    this.#path.push(id);
     if (m.role === "toolResult") {
       const call = this.#open.find((c) => c.toolCallId === m.toolCallId) ?? this.#last.get(m.toolCallId);
       if (call && !call.result) this.#touch(call, { state: "done", result: m, isError: m.isError });
@@ -105,7 +107,7 @@ export class Fold {
     }
     const blocks = typeof m.content === "string" ? [{ type: "text", text: m.content }] : (m.content ?? []);
     entry.blocks = blocks.map((b) => (b.type === "toolCall" ? { ...b, call: this.#newCall(entry, b) } : b));
-    if (m.role !== "user" && m.role !== "assistant") entry.blocks = [{ type: "text", text: JSON.stringify(m, null, 2) }];
+    if (m.role !== "user" && m.role !== "assistant" && !m.content) entry.blocks = [{ type: "text", text: JSON.stringify(m, null, 2) }];
     Object.assign(entry, { streaming: false, interrupted: d.interrupted, failure: d.failure, error: m.errorMessage,
       stopReason: m.stopReason, durationMs: d.durationMs, usage: m.usage });
     entry.v++;
@@ -140,6 +142,42 @@ export class Fold {
     (d.messages ?? []).forEach((m, i) => this.#message(e, `b${e.seq}.${i}`, m));
     this.cost = this.tokens = 0; // its parent's
     this.#open = [];
+  }
+
+  // The tree.
+
+  on_leaf(e, d) {
+    const kept = d.keep ? this.#path.lastIndexOf(d.keep) + 1 : 0;
+    this.#away(this.#path.splice(kept), true);
+    for (const { id, message } of d.entries ?? []) {
+      if (this.#messages.has(id)) this.#path.push(id);
+      else this.#message(e, id, message);
+    }
+    this.#away(this.#path, false);
+    this.#note(e, "quiet", d.summary ? "Went back, with a summary of what was left" : "Went back", d.summary?.summary);
+  }
+
+  #away(ids, away) {
+    for (const entry of ids.map((id) => this.#messages.get(id))) {
+      if (!entry || (entry.away ?? false) === away) continue;
+      entry.away = away;
+      entry.v++;
+    }
+  }
+
+  on_label(e, d) {
+    const entry = this.#messages.get(d.targetId);
+    if (!entry) return;
+    entry.label = d.label;
+    entry.v++;
+  }
+
+  on_session_info(e, d) {
+    this.name = d.name;
+  }
+
+  on_custom_message(e, d) {
+    if (d.display) this.#message(e, `e${e.seq}`, { role: d.customType, content: d.content });
   }
 
   on_transcript_replaced(e, d) {

@@ -1,10 +1,8 @@
 package bridges_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -130,23 +128,4 @@ func (r *rig) get(path string, headers ...string) *http.Response {
 	}
 	r.t.Cleanup(func() { cancel(); _ = response.Body.Close() })
 	return response
-}
-
-// post sends JSON and returns the whole answer.
-func (r *rig) post(path string, body any) (status int, answer string) {
-	r.t.Helper()
-	data, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	response, err := http.Post(r.url+path, "application/json", bytes.NewReader(data))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	all, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return response.StatusCode, string(all)
 }

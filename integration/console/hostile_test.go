@@ -58,7 +58,7 @@ func TestHostileOutput(t *testing.T) {
 	page.shows(".end", "done: 2 turns")
 	page.shows(".message.assistant .fold", "Show all")
 	began := eval[float64](page, "performance.now()")
-	page.until("the fold can be opened", "(document.querySelector('.entries').lastElementChild.previousElementSibling"+
+	page.until("the fold can be opened", "(document.querySelector('.list').lastElementChild.previousElementSibling"+
 		".querySelector('.fold').click(), true)")
 	page.until("all of it is shown", fmt.Sprintf("document.querySelector('.entries').innerText.length > %d", len(line)))
 	t.Logf("a megabyte in one line is shown in %.0f ms", eval[float64](page, "performance.now()")-began)

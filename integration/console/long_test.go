@@ -30,11 +30,11 @@ func TestLongSession(t *testing.T) {
 	page.shows(".entries", "that was all")
 	painted := eval[float64](page, "performance.now()")
 	page.until("all of it is read", "document.querySelector('.composer')")
-	if n := eval[int](page, "document.querySelectorAll('.entries > article').length"); n > 200 {
+	if n := eval[int](page, "document.querySelectorAll('.list > article').length"); n > 200 {
 		t.Errorf("%d entries are on the page", n)
 	}
 	page.click(".earlier", "Show 120 earlier")
-	page.until("more are shown", "document.querySelectorAll('.entries > article').length > 200")
+	page.until("more are shown", "document.querySelectorAll('.list > article').length > 200")
 	page.until("the place is kept", "document.querySelector('.entries').scrollTop > 1000")
 	page.do(chromedp.Navigate(w.site + "/#/s/s1/e/2000"))
 	page.shows(".raw h2", "Event 2000:")

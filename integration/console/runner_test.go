@@ -106,6 +106,16 @@ func TestTheLinkOfARunner(t *testing.T) {
 	page.picture("phone.png")
 }
 
+// scheme has the page look as somebody likes it, light or dark.
+func (w *window) scheme(value string) {
+	w.t.Helper()
+	_, err := chromedp.Call(w.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // picture takes a picture for the documents where it was asked for.
 func (w *window) picture(name string) {
 	w.t.Helper()
@@ -113,15 +123,8 @@ func (w *window) picture(name string) {
 		return
 	}
 	if name == "time.png" { // one of them as it is in the dark
-		dark := func(value string) {
-			_, err := chromedp.Call(w.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}})
-			if err != nil {
-				w.t.Fatal(err)
-			}
-		}
-		dark("dark")
-		defer dark("light")
+		w.scheme("dark")
+		defer w.scheme("light")
 	}
 	w.until("notices are gone", "!document.querySelector('.notices p')")
 	raw, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())

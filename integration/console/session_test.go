@@ -112,3 +112,20 @@ func TestServerRestart(t *testing.T) {
 		t.Errorf("the page has %q, the log %d events", got, want)
 	}
 }
+
+// A message is said anew: what followed it is on another branch, which stays to be seen.
+func TestSayItAnew(t *testing.T) {
+	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("an answer"))})
+	w.Prompted(t, "s1", "count the apples", 1)
+	page := w.open("#/s/s1")
+	page.shows(reply, "an answer")
+	page.click(".message.user button", "Say it anew")
+	page.until("the text is in the box", "document.querySelector('.composer textarea').value === 'count the apples'")
+	page.shows(".message.user.left", "on another branch")
+	page.types(box, " and pears"+enter)
+	page.shows(".message.assistant:not(.left)", "an answer")
+	page.shows(".message.user:not(.left)", "count the apples and pears")
+	page.do(chromedp.Reload())
+	page.shows(".message.user:not(.left)", "count the apples and pears")
+	page.shows(".message.assistant.left", "an answer")
+}

@@ -51,7 +51,14 @@ func newWorld(t *testing.T, o system.Options) *world {
 					ContextWindow: 200_000}}
 			}, Window: func(schemas.ModelRef) int64 { return 200_000 }})...)
 	})
-	bridge := natsws.New(natsws.Options{Upstream: natsws.Upstream{URL: w.URL}})
+	w.site = serveConsole(t, w.URL)
+	return w
+}
+
+// serveConsole serves the console for a server, and returns where.
+func serveConsole(t *testing.T, url string) string {
+	t.Helper()
+	bridge := natsws.New(natsws.Options{Upstream: natsws.Upstream{URL: url}})
 	t.Cleanup(bridge.Close)
 	site, err := web.New(web.Options{Files: console.Files(), Loopback: true, Mounts: []web.Mount{
 		{Pattern: "/nats", Handler: bridge},
@@ -64,8 +71,7 @@ func newWorld(t *testing.T, o system.Options) *world {
 	}
 	server := httptest.NewServer(site)
 	t.Cleanup(server.Close)
-	w.site = server.URL
-	return w
+	return server.URL
 }
 
 func (w *world) startServer() {

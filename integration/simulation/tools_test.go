@@ -43,7 +43,7 @@ func (d *dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	})
 }
 
-func (d *dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey) error {
+func (d *dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey, _ string) error {
 	d.send("cancel "+session, func() { d.cancelCall(session, call) })
 	return nil
 }

@@ -14,7 +14,9 @@ const (
 )
 
 // ErrNoContent says that what is left behind has no message, so that no model is asked.
-var ErrNoContent = errors.New("No content to summarize") //nolint:staticcheck // pi's text
+//
+//lint:ignore ST1005 the text is pi's
+var ErrNoContent = errors.New("No content to summarize")
 
 // Left returns the ids of the entries that going from one leaf to another leaves behind, oldest first, and their
 // deepest common ancestor, "" if they have none. Parent returns an entry's parent, "" for a root, and whether there is

@@ -66,10 +66,18 @@ func compactJSON(raw json.RawMessage) string {
 	if !json.Valid(raw) {
 		return string(raw)
 	}
-	return string(appendCompact(nil, bytes.TrimSpace(raw)))
+	return string(appendCompact(nil, bytes.TrimSpace(raw), 0))
 }
 
-func appendCompact(b []byte, raw json.RawMessage) []byte {
+// maxDepth bounds the work for values within values: what is deeper only loses its blanks.
+const maxDepth = 50
+
+func appendCompact(b []byte, raw json.RawMessage, depth int) []byte {
+	if depth > maxDepth {
+		compact := bytes.NewBuffer(b)
+		_ = json.Compact(compact, raw) // it is valid
+		return compact.Bytes()
+	}
 	switch raw[0] {
 	case '{':
 		list, _ := members(raw)
@@ -79,7 +87,7 @@ func appendCompact(b []byte, raw json.RawMessage) []byte {
 				b = append(b, ',')
 			}
 			b = append(appendQuoted(b, m.key), ':')
-			b = appendCompact(b, m.value)
+			b = appendCompact(b, m.value, depth+1)
 		}
 		return append(b, '}')
 	case '[':
@@ -90,7 +98,7 @@ func appendCompact(b []byte, raw json.RawMessage) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendCompact(b, item)
+			b = appendCompact(b, item, depth+1)
 		}
 		return append(b, ']')
 	case '"':

@@ -39,9 +39,11 @@ func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, e
 		text, err := summaryText(replies[i], "Unknown error")
 		switch {
 		case err != nil && r.Kind == RequestTurnPrefix:
-			return Result{}, fmt.Errorf("Turn prefix summarization failed: %w", err) //nolint:staticcheck // pi's text
+			//lint:ignore ST1005 the text is pi's
+			return Result{}, fmt.Errorf("Turn prefix summarization failed: %w", err)
 		case err != nil:
-			return Result{}, fmt.Errorf("Summarization failed: %w", err) //nolint:staticcheck // pi's text
+			//lint:ignore ST1005 the text is pi's
+			return Result{}, fmt.Errorf("Summarization failed: %w", err)
 		case r.Kind == RequestTurnPrefix:
 			prefix = text
 		default:

@@ -103,8 +103,9 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 		return nil, d.broken
 	}
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
-		if call := d.state.Call(response.Call); call == nil || call.End != nil {
-			return nil, nil // it has ended, or its turn has: the first result was the result
+		call := d.state.Call(response.Call)
+		if call == nil || call.End != nil || response.Nonce != "" && response.Nonce != call.Nonce {
+			return nil, nil // it has ended, or its turn has: the first result was the result; or it is another call's
 		}
 		done = make(chan struct{})
 		d.arrivals = append(d.arrivals, arrival{cause: c.ID, result: response, call: response.Call, done: done})

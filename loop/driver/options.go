@@ -58,7 +58,7 @@ type Model interface {
 // have been or not. Cancel asks for a call to stop; it is no error if nobody runs it.
 type Tools interface {
 	Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error
-	Cancel(ctx context.Context, session string, call schemas.CallKey) error
+	Cancel(ctx context.Context, session string, call schemas.CallKey, nonce string) error
 }
 
 // Withdrawer is an optional interface of [Tools] whose calls can wait for a worker. Withdraw removes a call that did

@@ -80,7 +80,7 @@ func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 		call, _, ok := d.call(i)
 		if f := d.flights[call.Key]; ok && f != nil && !f.cancelled {
 			f.cancelled = true
-			err := d.outside("cancel", func() error { return d.tools.Cancel(ctx, d.session, call.Key) })
+			err := d.outside("cancel", func() error { return d.tools.Cancel(ctx, d.session, call.Key, call.Nonce) })
 			if err != nil {
 				d.o.Logger.Warn("tool call not cancelled", "session", d.session, "call", call.Key, "err", err)
 			}
@@ -207,4 +207,4 @@ func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ boo
 }
 
 // Cancel does nothing: the run's signal has cancelled the tool already.
-func (localTools) Cancel(context.Context, string, schemas.CallKey) error { return nil }
+func (localTools) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }

@@ -11,25 +11,30 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
+// maxNonce is the longest nonce, a subject token.
+const maxNonce = 64
+
 // maxCancelled is how many cancellations are remembered for calls that have not begun here: the oldest go first.
 const maxCancelled = 4096
 
 // cancels connects what is published at agent.cancel.<session>.<call> with the calls at work.
 type cancels struct {
 	mu      sync.Mutex
-	running map[string]map[*context.CancelCauseFunc]struct{} // by session and call
-	told    recent[struct{}]                                 // of these calls
+	running map[string]map[*context.CancelCauseFunc]string // nonces, by session and call
+	told    recent[struct{}]                               // of these calls, with the nonce where it was named
 }
 
 func newCancels() *cancels {
-	return &cancels{running: map[string]map[*context.CancelCauseFunc]struct{}{}, told: newRecent[struct{}](maxCancelled)}
+	return &cancels{running: map[string]map[*context.CancelCauseFunc]string{}, told: newRecent[struct{}](maxCancelled)}
 }
 
 // listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned
 // is missed.
 func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(), err error) {
 	prefix := strings.TrimSuffix(subjects.Cancel("*", "*"), "*.*")
-	sub, err := nc.Subscribe(prefix+"*.*", func(m *nats.Msg) { c.cancel(strings.TrimPrefix(m.Subject, prefix)) })
+	sub, err := nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
+		c.cancel(strings.TrimPrefix(m.Subject, prefix), string(m.Data))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -41,28 +46,36 @@ func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(),
 	return stop, nil
 }
 
-// cancel stops the call, now or when it begins. A key that belongs to no call takes up room for a while.
-func (c *cancels) cancel(key string) {
+// cancel stops the call with this nonce, now or when it begins; without one, whatever call has the key. A key that
+// belongs to no call takes up room for a while.
+func (c *cancels) cancel(key, nonce string) {
+	if len(nonce) > maxNonce {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for kill := range c.running[key] {
-		(*kill)(tools.ErrAborted)
+	for kill, of := range c.running[key] {
+		if nonce == "" || nonce == of {
+			(*kill)(tools.ErrAborted)
+		}
 	}
-	c.told.add(key, struct{}{})
+	c.told.add(key+"/"+nonce, struct{}{})
 }
 
 // begin has kill called when the call is cancelled, at once if it has been already. The function it returns ends that.
-func (c *cancels) begin(session string, call schemas.CallKey, kill context.CancelCauseFunc) (end func()) {
-	key := session + "." + string(call)
+func (c *cancels) begin(req schemas.ToolRequest, kill context.CancelCauseFunc) (end func()) {
+	key := req.Session + "." + string(req.Call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.told.get(key); ok {
-		kill(tools.ErrAborted)
+	for _, nonce := range []string{"", req.Nonce} {
+		if _, ok := c.told.get(key + "/" + nonce); ok {
+			kill(tools.ErrAborted)
+		}
 	}
 	if c.running[key] == nil {
-		c.running[key] = map[*context.CancelCauseFunc]struct{}{}
+		c.running[key] = map[*context.CancelCauseFunc]string{}
 	}
-	c.running[key][&kill] = struct{}{}
+	c.running[key][&kill] = req.Nonce
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -101,7 +101,7 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (resu
 	defer kill(nil)
 	defer context.AfterFunc(ctx, func() { kill(h.causeOf(ctx)) })()
 	defer context.AfterFunc(h.work, func() { kill(context.Cause(h.work)) })()
-	defer h.cancels.begin(req.Session, req.Call, kill)()
+	defer h.cancels.begin(req, kill)()
 	if call.Err() != nil {
 		return schemas.ErrorResult(tools.ErrAborted.Error()), outcomeCancelled
 	}

@@ -204,7 +204,35 @@ export class Session {
     return this.do("branch", { session: of, seq: seq || undefined }, o);
   }
 
-  /** Sends a command of any kind and waits for its outcome. @param {string} kind @param {object} [data] @param {SendOptions} [o] */
+  /**
+   * Moves the leaf of the session's tree to an entry, or, where that is a user's message, to its parent. Returns the text
+   * that is to be written anew, if any. @param {string} targetId
+   * @param {SendOptions & { summarize?: boolean, customInstructions?: string, replaceInstructions?: boolean, label?: string }} [o]
+   */
+  navigate(targetId, { summarize, customInstructions, replaceInstructions, label, ...o } = {}) {
+    return this.do("navigate", { targetId, summarize, customInstructions, replaceInstructions, label }, o);
+  }
+
+  /** Puts a label on an entry of the tree; an empty one takes it off. @param {string} targetId @param {string} label @param {SendOptions} [o] */
+  label(targetId, label, o) {
+    return this.do("label", { targetId, label: label || undefined }, o);
+  }
+
+  /** Names the session, for people. @param {string} name @param {SendOptions} [o] */
+  name(name, o) {
+    return this.do("name", { name }, o);
+  }
+
+  /**
+   * Makes this session, which must not have begun, a copy of another one as far as an entry of its tree, "at" (default)
+   * or "before" it. Returns the text that is to be written anew, if any. @param {string} of @param {string} entryId
+   * @param {SendOptions & { position?: "at" | "before" }} [o]
+   */
+  fork(of, entryId, { position, ...o } = {}) {
+    return this.do("branch", { session: of, entryId, position }, o);
+  }
+
+  /** Sends a command of any kind and waits for its outcome, whose text, if any, it returns. @param {string} kind @param {object} [data] @param {SendOptions} [o] */
   async do(kind, data = {}, o = {}) {
     const { link, subjects } = this.client;
     const limit = AbortSignal.timeout(link.requestTimeout);
@@ -214,8 +242,9 @@ export class Session {
     for await (const { event } of follower.run()) {
       const o = outcomeOf(event, sent);
       if (o?.error) throw o.error;
-      if (o?.applied) return;
+      if (o?.applied) return event.data.text ?? "";
     }
+    return "";
   }
 
   /**
@@ -274,9 +303,9 @@ export class Session {
     return this.client.query([this.id, "stats"], {}, o);
   }
 
-  /** What the session was branched from, and what was branched from it. @param {Stop} [o] */
-  tree(o) {
-    return this.client.query([this.id, "tree"], {}, o);
+  /** A page of the session's tree, {limit, cursor}; the first has its family too. @param {object} [query] @param {Stop} [o] */
+  tree(query, o) {
+    return this.client.query([this.id, "tree"], query, o);
   }
 
   /** A page of the transcript: {before, after, limit}. @param {object} [query] @param {Stop} [o] */

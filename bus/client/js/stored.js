@@ -247,7 +247,8 @@ export class Link {
   /** The data of an event that is kept in the object store, held against its digest where the platform can. */
   async blob(ref, signal) {
     const name = ref.startsWith("nats://agent_blobs/") ? ref.slice("nats://agent_blobs/".length) : "";
-    if (!/^[0-9a-f]{64}$/.test(name)) throw new DamagedError(`the data reference ${ref.slice(0, 100)} is none`);
+    const digest = name.slice(name.lastIndexOf("/") + 1);
+    if (!/^[\x21-\x7e]{1,300}$/.test(name) || !/^[0-9a-f]{64}$/.test(digest)) throw new DamagedError(`the data reference ${ref.slice(0, 100)} is none`);
     const key = btoa(name).replaceAll("+", "-").replaceAll("/", "_"); // with its padding
     const meta = await this.last("OBJ_agent_blobs", `$O.agent_blobs.M.${key}`);
     const info = meta && JSON.parse(text(meta));
@@ -262,7 +263,7 @@ export class Link {
     if (at !== data.length) throw new PassingError(`the data of ${ref} came in part`);
     if (globalThis.crypto?.subtle) { // which pages have that come by https, or from this machine
       const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
-      if (Array.from(sum, (b) => b.toString(16).padStart(2, "0")).join("") !== name) {
+      if (Array.from(sum, (b) => b.toString(16).padStart(2, "0")).join("") !== digest) {
         throw new DamagedError(`the data of ${ref} has another digest`);
       }
     }

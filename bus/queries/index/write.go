@@ -32,10 +32,14 @@ func (ix *Index) write(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return fmt.Errorf("index: entry of session %s: %w", session, err)
 	}
+	made := ix.Get(session) == nil
 	for range maxConflicts {
 		var revision uint64
 		if revision, err = ix.publish(ctx, keyPrefix+session, value, ix.known(session)); err == nil {
 			ix.fence(session, revision)
+			if made {
+				return ix.undo(ctx, e, revision)
+			}
 			return nil
 		}
 		if !conflict(err) {
@@ -48,8 +52,26 @@ func (ix *Index) write(ctx context.Context, e *Entry) error {
 		if stored != nil && stored.Stream >= e.Stream {
 			return nil
 		}
+		made = stored == nil
 	}
 	return fmt.Errorf("index: write the entry of session %s at seq %d: %w", session, e.Summary.Seq, err)
+}
+
+// undo deletes an entry that was made at a revision, if the session has been deleted since it was folded.
+func (ix *Index) undo(ctx context.Context, e *Entry, revision uint64) error {
+	session := e.Summary.Session
+	_, stream, err := ix.o.Logs.Head(ctx, session)
+	if err != nil || stream >= e.Stream {
+		return nil // or it is not known: the audit will see
+	}
+	kv, err := ix.js.KeyValue(ctx, schemas.BucketSessions)
+	if err == nil {
+		err = kv.Delete(ctx, keyPrefix+session, jetstream.LastRevision(revision))
+	}
+	if err != nil && !conflict(err) {
+		return fmt.Errorf("index: delete the entry of session %s, which has no log: %w", session, err)
+	}
+	return nil
 }
 
 // publish stores a value in the bucket if its key is still at a revision, and returns the new one.

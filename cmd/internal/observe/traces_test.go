@@ -34,7 +34,7 @@ func (a *answering) Dispatch(ctx context.Context, req schemas.ToolRequest, _ boo
 	return nil
 }
 
-func (*answering) Cancel(context.Context, string, schemas.CallKey) error { return nil }
+func (*answering) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
 
 func (*answering) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
 	return []schemas.ToolDefinition{{Name: "echo"}}, nil

@@ -16,13 +16,18 @@ async function picture(file) {
   return { type: "image", mimeType: file.type, data: btoa(text) };
 }
 
-export function Composer({ session, running, fresh }) {
+export function Composer({ session, running, fresh, draft }) {
   const [text, setText] = useState("");
   const [images, setImages] = useState([]);
   const [chosen, setMode] = useState("");
   const box = useRef();
   const mode = running ? chosen || "steer" : "prompt";
   useEffect(() => box.current?.focus({ preventScroll: true }), []);
+  useEffect(() => {
+    if (!draft.text) return;
+    setText(draft.text);
+    box.current?.focus();
+  }, [draft]);
   const send = async (how = mode) => {
     const words = text.replace(/^\s*\n|\s+$/g, "");
     const input = { ...(words && { text: words }), ...(images.length && { images }) };

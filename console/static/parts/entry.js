@@ -8,10 +8,10 @@ import { Content, Diff, Json, Picture, Text } from "./text.js";
 /** It is rendered again when its version changes. */
 export class Entry extends Component {
   shouldComponentUpdate(next) {
-    return next.entry !== this.props.entry || next.entry.v !== this.shown || next.session !== this.props.session || next.now !== this.props.now;
+    return next.entry !== this.props.entry || next.entry.v !== this.shown || next.session !== this.props.session || !next.back !== !this.props.back;
   }
 
-  render({ entry, session, id }) {
+  render({ entry, session, id, back }) {
     this.shown = entry.v;
     const at = html`<a class="at" href="#/s/${id}/e/${entry.seq}" title="Event ${entry.seq}">${clock(entry.time)}</a>`;
     if (entry.kind === "note") {
@@ -24,8 +24,11 @@ export class Entry extends Component {
         ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
     }
     const who = { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? entry.role;
-    return html`<article class="message ${entry.role} ${entry.left || entry.interrupted ? "left" : ""}" aria-label=${who} aria-busy=${entry.streaming}>
+    return html`<article class="message ${entry.role} ${entry.left || entry.interrupted || entry.away ? "left" : ""}" aria-label=${who} aria-busy=${entry.streaming}>
       <header><span class="who">${who}</span>${entry.left && html`<span class="tag">taken back</span>`}
+        ${entry.away && html`<span class="tag">on another branch</span>`}${entry.label && html`<span class="tag"><bdi>${entry.label}</bdi></span>`}
+        ${back && entry.role === "user" && !entry.away && html`<button class="fold" title="Goes back to before this message" onClick=${() => back(entry.key)}>
+          Say it anew</button>`}
         ${entry.interrupted && html`<span class="tag">cut off</span>`}${entry.streaming && html`<span class="tag live">streaming</span>`} ${at}</header>
       ${entry.blocks.map((b, i) => (b ? html`<${Block} key=${i} b=${b} entry=${entry} session=${session} id=${id} />` : null))}
       ${entry.error && html`<p class="problem"><${Text} text=${entry.error} /></p>`}</article>`;

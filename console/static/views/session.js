@@ -23,12 +23,17 @@ export function SessionView({ bus, id }) {
 
 function Conversation({ bus, followed, id }) {
   const { fold, session, stats } = followed;
+  const [draft, setDraft] = useState({ text: "" });
+  const back = async (target) => {
+    const text = await doing("Go back", () => session.navigate(target));
+    if (text !== undefined) setDraft({ text });
+  };
   return html`<section class="session" aria-label="Session ${id}">
     <${Facts} fold=${fold} stats=${stats} id=${id} />
-    <${Entries} fold=${fold} session=${session} id=${id} />
+    <${Entries} fold=${fold} session=${session} id=${id} back=${fold.run ? undefined : back} />
     <div class="foot"><${Queue} fold=${fold} session=${session} />
       <${Settings} bus=${bus} session=${session} fold=${fold} />
-      <${Composer} session=${session} running=${fold.run !== null} fresh=${fold.seq === 0} /></div></section>`;
+      <${Composer} session=${session} running=${fold.run !== null} fresh=${fold.seq === 0} draft=${draft} /></div></section>`;
 }
 
 function Facts({ fold, stats, id }) {
@@ -41,7 +46,7 @@ function Facts({ fold, stats, id }) {
   const filled = fold.context || stats?.contextTokens || 0;
   const window = stats?.contextWindow ?? 0;
   const state = fold.run ? (fold.waiting.size ? "waiting for approval" : fold.streaming ? "the model speaks" : "running") : fold.lastEnd ? "at rest" : "new";
-  return html`<header class="facts" aria-label="About the session"><h1>${id}</h1>
+  return html`<header class="facts" aria-label="About the session"><h1>${fold.name ? html`<bdi>${fold.name}</bdi>` : id}</h1>
     <span class="state ${fold.run ? (fold.waiting.size ? "waiting_for_approval" : "running") : "idle"}" role="status"><span class="dot" aria-hidden="true"></span>${state}
       ${fold.run ? ` (${duration(Math.max(0, now - Date.parse(fold.run.started)))})` : ""}</span>
     <span>${model(fold.config.model ?? stats?.model)}</span>
@@ -51,7 +56,7 @@ function Facts({ fold, stats, id }) {
 }
 
 /** The newest entries, and more of them above on demand. It stays at the end unless somebody has scrolled up. */
-function Entries({ fold, session, id }) {
+function Entries({ fold, session, id, back }) {
   const [shown, setShown] = useState(SHOWN);
   const ref = useRef();
   const atEnd = useRef(true);
@@ -67,7 +72,7 @@ function Entries({ fold, session, id }) {
   });
   const scrolled = () => {
     const el = ref.current;
-    atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
+    if (el) atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
   };
   const all = fold.entries;
   const from = Math.max(0, all.length - shown);
@@ -75,10 +80,11 @@ function Entries({ fold, session, id }) {
     before.current = ref.current.scrollHeight;
     setShown(shown + SHOWN);
   };
-  return html`<div class="entries" ref=${ref} onScroll=${scrolled} tabindex="0" role="feed" aria-label="Conversation" aria-busy=${fold.streaming !== null}>
+  return html`<div class="entries" ref=${ref} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation">
     ${from > 0 && html`<button class="earlier" onClick=${earlier}>Show ${Math.min(SHOWN, from)} earlier of ${from}</button>`}
     ${all.length === 0 && html`<p class="empty">Nothing has been said here.</p>`}
-    ${all.slice(from).map((entry) => html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} session=${session} id=${id} />`)}</div>`;
+    ${all.length > 0 && html`<div class="list" role="feed" aria-busy=${fold.streaming !== null}>${all.slice(from).map((entry) =>
+      html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} session=${session} id=${id} back=${back} />`)}</div>`}</div>`;
 }
 
 const WHERE = { prompts: "runs later", interrupt: "runs next", steering: "steers", follow_up: "follows up" };

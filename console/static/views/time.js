@@ -68,9 +68,10 @@ function Time({ bus, id, events, seq, last }) {
     <div class="columns"><nav class="events" aria-label="Events">${events.slice(Math.max(0, at - NEAR), at + NEAR).map((e) => html`<a key=${e.seq} href="#/s/${id}/e/${e.seq}"
       aria-current=${e.seq === at ? "true" : undefined}><span class="quiet">${e.seq}</span> ${e.type} <span class="at">${clock(e.time)}</span></a>`)}</nav>
       <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2><${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
-      <div class="entries" role="feed" aria-label="The conversation at event ${at}"><h2>The conversation then</h2>
+      <div class="entries" role="region" tabindex="0" aria-label="The conversation at event ${at}"><h2>The conversation then</h2>
         ${fold.entries.length > SHOWN && html`<p class="quiet">${fold.entries.length - SHOWN} earlier entries</p>`}
-        ${fold.entries.slice(-SHOWN).map((entry) => html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div></div></section>`;
+        ${fold.entries.length > 0 && html`<div class="list" role="feed">${fold.entries.slice(-SHOWN).map((entry) =>
+          html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div>`}</div></div></section>`;
 }
 
 function Attributes({ e }) {

@@ -109,7 +109,7 @@ const scenarios = {
     const tools = await c.tools(o);
     assert.deepEqual(tools.map((t) => [t.name, t.workers]), [["echo", ["bench"]]]);
     assert.equal((await c.models(o)).length, 2500);
-    const family = async () => (await s.tree(o)).nodes.map((n) => n.session).sort().join();
+    const family = async () => (await s.tree({}, o)).nodes.map((n) => n.session).sort().join();
     while ((await family()) !== "s1,s3"); // as soon as the index knows it
     for (;;) {
       const { sessions } = await c.sessions({ text: "go" }, o);

@@ -78,7 +78,7 @@ func (q *Queue) Dispatch(_ context.Context, req schemas.ToolRequest, again bool)
 	return nil
 }
 
-func (q *Queue) Cancel(_ context.Context, _ string, call schemas.CallKey) error {
+func (q *Queue) Cancel(_ context.Context, _ string, call schemas.CallKey, _ string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.Cancelled = append(q.Cancelled, call)

@@ -182,7 +182,7 @@ func picture(c schemas.Image) block {
 	}
 	url := "data:" + c.MimeType + ";base64," + base64.StdEncoding.EncodeToString(data)
 	title := fmt.Sprintf("picture, %s, %d bytes", c.MimeType, len(data))
-	return block{Title: title, Image: template.URL(url)} //nolint:gosec // of a kind and an alphabet that were checked
+	return block{Title: title, Image: template.URL(url)} // of a kind and an alphabet that were checked
 }
 
 func indented(raw json.RawMessage) string {

@@ -186,6 +186,12 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 			l.Details = d.Summary.Details
 		}
 	}
+	if n.Type == schemas.EntryCompaction && !fromOutside(e) {
+		var err error
+		if l, err = x.compaction(e); err != nil {
+			return err
+		}
+	}
 	parent := x.ids[n.Parent]
 	if n.Parent == x.leaf {
 		parent = x.tail
@@ -193,6 +199,39 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 	id, err := x.write(e, n.ID, parent, l)
 	x.ids[n.ID], x.leaf, x.tail = id, n.ID, id
 	return err
+}
+
+// fromOutside reports whether an event brings a whole transcript. In one of those a compaction's summary is the first
+// of the messages that there are, and stands for nothing that the file has.
+func fromOutside(e schemas.Event) bool {
+	return e.Type() == schemas.EventSessionBranched || e.Type() == schemas.EventTranscriptReplaced
+}
+
+// compaction reads the event that has made a compaction by the members that it shares with an entry of a file.
+func (x *exporter) compaction(e schemas.Event) (line, error) {
+	raw, err := schemas.Marshal(e.Data)
+	if err != nil {
+		return line{}, err
+	}
+	var d struct {
+		Summary          *string         `json:"summary"`
+		FirstKeptEntryID string          `json:"firstKeptEntryId"`
+		TokensBefore     *int64          `json:"tokensBefore"`
+		Details          json.RawMessage `json:"details"`
+		FromHook         bool            `json:"fromHook"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return line{}, err
+	}
+	if d.Summary == nil || d.TokensBefore == nil {
+		return line{}, fmt.Errorf("%s is no compaction", e.Type())
+	}
+	l := line{Type: sessionfile.TypeCompaction, Summary: d.Summary, FirstKeptEntryID: x.ids[d.FirstKeptEntryID],
+		TokensBefore: d.TokensBefore, FromHook: d.FromHook}
+	if len(d.Details) > 0 {
+		l.Details = d.Details
+	}
+	return l, nil
 }
 
 // write appends a line. Its id is another one if a line has it already.

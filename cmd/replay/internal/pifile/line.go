@@ -26,10 +26,14 @@ type line struct {
 	ModelID       string `json:"modelId,omitempty"`
 	ThinkingLevel string `json:"thinkingLevel,omitempty"`
 
-	FromID   string  `json:"fromId,omitempty"`
-	Summary  *string `json:"summary,omitempty"`
-	Details  any     `json:"details,omitempty"`
-	FromHook bool    `json:"fromHook,omitempty"`
+	FromID  string  `json:"fromId,omitempty"`
+	Summary *string `json:"summary,omitempty"`
+
+	FirstKeptEntryID string `json:"firstKeptEntryId,omitempty"`
+	TokensBefore     *int64 `json:"tokensBefore,omitempty"`
+
+	Details  any  `json:"details,omitempty"`
+	FromHook bool `json:"fromHook,omitempty"`
 
 	CustomType string          `json:"customType,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`

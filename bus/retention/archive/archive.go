@@ -1,0 +1,200 @@
+// Package archive writes a session's log to a file and brings it back. The file is text, one JSON object a line: a
+// first line that says what it is, the payloads that are kept in the object store, each before the message that names
+// it, the messages of the log as they are stored, and a last line with their number and the hash of the last. So it
+// proves itself: [Read] checks the chain of hashes from the first message to the last, and a log that is restored is the
+// one that was archived, byte for byte but for its places in the stream.
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Version is that of the form.
+const Version = 1
+
+// ErrBad is wrapped by errors about an archive that is not what [Write] wrote.
+var ErrBad = errors.New("bad archive")
+
+// line is a line of the file: one of its members is there.
+type line struct {
+	Archive *opening `json:"archive,omitempty"`
+	Payload *payload `json:"payload,omitempty"`
+	Message *message `json:"message,omitempty"`
+	End     *Summary `json:"end,omitempty"`
+}
+
+type opening struct {
+	Version  int       `json:"version"`
+	Session  string    `json:"session"`
+	Archived time.Time `json:"archived"`
+}
+
+type payload struct {
+	Ref  string `json:"ref"`
+	Data []byte `json:"data"`
+}
+
+// message is a message of the log. Batch is its payload where that is JSON without line breaks, byte for byte; Raw is
+// it where it is not.
+type message struct {
+	Header map[string][]string `json:"header"`
+	Batch  json.RawMessage     `json:"batch,omitempty"`
+	Raw    []byte              `json:"raw,omitempty"`
+}
+
+func (m *message) body() []byte {
+	if m.Batch != nil {
+		return m.Batch
+	}
+	return m.Raw
+}
+
+// Summary is what an archive holds. Hash is that of the last message.
+type Summary struct {
+	Session  string `json:"session"`
+	Messages int    `json:"messages"`
+	Events   uint64 `json:"events"`
+	Payloads int    `json:"payloads"`
+	Hash     string `json:"hash"`
+	Tail     uint64 `json:"-"` // where the log ended in the stream when it was archived
+}
+
+// Write writes the log of a session as it is now. An error wraps [eventstore.ErrDamaged] where the log is not what its
+// writers wrote; what has been written then is no archive.
+func Write(ctx context.Context, store *eventstore.Store, session string, to io.Writer) (s Summary, err error) {
+	w := bufio.NewWriter(to)
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	s.Session = session
+	err = lines.Encode(line{Archive: &opening{Version, session, time.Now().UTC()}})
+	for m, readErr := range store.Messages(ctx, session) {
+		if err = errors.Join(err, readErr); err != nil {
+			break
+		}
+		s.Tail = m.Stream
+		if m.Foreign {
+			continue
+		}
+		if err = s.follow(m.Header, m.Payload, func(ref string) error {
+			data, err := store.Payload(ctx, ref)
+			if err != nil {
+				return err
+			}
+			s.Payloads++
+			return lines.Encode(line{Payload: &payload{ref, data}})
+		}); err != nil {
+			break
+		}
+		err = lines.Encode(line{Message: messageOf(m)})
+	}
+	if err == nil {
+		err = lines.Encode(line{End: &s})
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return s, fmt.Errorf("archive session %s: %w", session, err)
+	}
+	return s, nil
+}
+
+func messageOf(m eventstore.Message) *message {
+	header := maps.Clone(m.Header)
+	maps.DeleteFunc(header, func(key string, _ []string) bool { return strings.HasPrefix(key, "Nats-") })
+	var compact bytes.Buffer
+	if json.Compact(&compact, m.Payload) == nil && bytes.Equal(compact.Bytes(), m.Payload) {
+		return &message{Header: header, Batch: m.Payload}
+	}
+	return &message{Header: header, Raw: m.Payload}
+}
+
+// follow checks that a message is the next of the log and counts it. named is called with each payload that it names.
+func (s *Summary) follow(header map[string][]string, body []byte, named func(ref string) error) error {
+	events, err := schemas.SplitLog(s.Session, header, body)
+	if err != nil || len(events) == 0 {
+		return fmt.Errorf("%w: after event %d: %w", eventstore.ErrDamaged, s.Events, err)
+	}
+	if events[0].Seq != s.Events+1 || events[0].PrevHash != s.Hash {
+		return fmt.Errorf("%w: what follows event %d is not what was appended behind it", eventstore.ErrDamaged, s.Events)
+	}
+	for _, e := range events {
+		if e.Ref == "" {
+			continue
+		}
+		if err := named(e.Ref); err != nil {
+			return fmt.Errorf("event %d: %w", e.Seq, err)
+		}
+	}
+	s.Messages, s.Events, s.Hash = s.Messages+1, events[len(events)-1].Seq, schemas.Hash(header, body)
+	return nil
+}
+
+// Read reads an archive to its end, and checks it. Either function may be nil; an error of one ends the reading. An
+// error wraps [ErrBad] where the file is not what [Write] wrote.
+func Read(from io.Reader, stored func(header map[string][]string, body []byte) error,
+	kept func(ref string, data []byte) error,
+) (s Summary, err error) {
+	bad := func(format string, args ...any) (Summary, error) {
+		return s, fmt.Errorf("%w: "+format, append([]any{ErrBad}, args...)...)
+	}
+	there := map[string]bool{}
+	for d, n := json.NewDecoder(from), 1; ; n++ {
+		var l line
+		if err := d.Decode(&l); err != nil {
+			return bad("line %d: %w", n, err)
+		}
+		switch {
+		case n == 1 && (l.Archive == nil || l.Archive.Version != Version):
+			return bad("it does not begin as one of version %d", Version)
+		case l.Archive != nil && n == 1:
+			s.Session = l.Archive.Session
+			if err := schemas.CheckSession(s.Session); err != nil {
+				return bad("%w", err)
+			}
+		case l.Payload != nil:
+			if !eventstore.IsPayload(l.Payload.Ref, l.Payload.Data) {
+				return bad("line %d: the payload is not the one of its name", n)
+			}
+			there[l.Payload.Ref] = true
+			s.Payloads++
+			if kept != nil {
+				err = kept(l.Payload.Ref, l.Payload.Data)
+			}
+		case l.Message != nil:
+			if fault := s.follow(l.Message.Header, l.Message.body(), func(ref string) error {
+				if !there[ref] {
+					return fmt.Errorf("the payload %s is missing", ref)
+				}
+				return nil
+			}); fault != nil {
+				return bad("line %d: %w", n, fault)
+			}
+			if stored != nil {
+				err = stored(l.Message.Header, l.Message.body())
+			}
+		case l.End != nil:
+			if *l.End != s {
+				return bad("it says that it holds %+v, and holds %+v", *l.End, s)
+			}
+			return s, nil
+		default:
+			return bad("line %d is of no kind that is known", n)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+}
