@@ -25,6 +25,7 @@ type EventStream struct {
 	err     error
 	quiet   *time.Timer
 	ended   bool
+	limit   time.Duration // for a client to take what is written
 }
 
 // NewEventStream answers a request with a stream, and keeps its connection alive with comments until [EventStream.End].
@@ -33,7 +34,7 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx passes each event on at once
-	s := &EventStream{w: w, control: http.NewResponseController(w)}
+	s := &EventStream{w: w, control: http.NewResponseController(w), limit: writeTimeout}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quiet = time.AfterFunc(keepAlive, s.beat)
@@ -83,7 +84,7 @@ func (s *EventStream) write(p []byte) error {
 	}
 	s.quiet.Reset(keepAlive)
 	// Writers that know no deadline are those of tests.
-	err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	err := s.control.SetWriteDeadline(time.Now().Add(s.limit))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.err = err
 	}

@@ -87,7 +87,7 @@ func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
 		}
 		d.ends = append(d.ends, c.Close)
 		for _, name := range s.o.Web.Bridges {
-			mounts, end := bridges[name](c, func() *web.Site { return d.site }, s.log)
+			mounts, end := bridges[name](s, c, func() *web.Site { return d.site })
 			o.Mounts, d.ends = append(o.Mounts, mounts...), append(d.ends, end)
 		}
 	}

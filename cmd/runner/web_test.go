@@ -56,7 +56,7 @@ func TestTheConsolesDoor(t *testing.T) {
 	store := t.TempDir()
 	begin := func() *process {
 		return startServing(t, "--model", "rehearsal", "--log-level", "debug", "--store", store, "--http-name",
-			"runner.example.com", "--bridge", "sse").ready()
+			"runner.example.com", "--bridge", "sse,ag-ui,gateway").ready()
 	}
 	p := begin()
 	site, token := p.link()
@@ -77,6 +77,9 @@ func TestTheConsolesDoor(t *testing.T) {
 		{"/sessions/s1/events?after=0&follow=false", nil, http.StatusUnauthorized},
 		{"/sessions/s1/events?after=0&follow=false", []string{bearer}, http.StatusOK},
 		{"/sessions/s1/events?after=0", []string{bearer, "Origin: http://evil.example.com"}, http.StatusForbidden},
+		{"/gateway?session=s1", nil, http.StatusUnauthorized},
+		{"/gateway", []string{"Host: evil.example.com"}, http.StatusMisdirectedRequest},
+		{"/ag-ui", []string{bearer}, http.StatusNotFound}, // it takes POST
 		{"/nats", []string{bearer, "Host: evil.example.com"}, http.StatusMisdirectedRequest},
 		{"/nats", []string{bearer, "Origin: http://evil.example.com"}, http.StatusForbidden},
 		{"/nats", []string{bearer}, http.StatusUpgradeRequired},

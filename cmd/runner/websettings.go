@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/bus/bridge/agui"
+	"github.com/loopbus/loopbus/bus/bridge/gateway"
 	ssebridge "github.com/loopbus/loopbus/bus/bridge/sse"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/web"
@@ -16,17 +16,22 @@ import (
 )
 
 // bridge makes the handlers of a protocol for a client of the bus, and what ends them.
-type bridge func(c *client.Client, site func() *web.Site, log *slog.Logger) (mounts []web.Mount, end func())
+type bridge func(s *service, c *client.Client, site func() *web.Site) (mounts []web.Mount, end func())
 
 // bridges are what --bridge may name.
 var bridges = map[string]bridge{
-	"sse": func(c *client.Client, _ func() *web.Site, _ *slog.Logger) ([]web.Mount, func()) {
+	"sse": func(_ *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
 		return []web.Mount{{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}}, func() {}
 	},
-	"ag-ui": func(c *client.Client, _ func() *web.Site, log *slog.Logger) ([]web.Mount, func()) {
-		b := agui.New(c, log)
+	"ag-ui": func(s *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
+		b := agui.New(c, s.log)
 		return []web.Mount{{Pattern: agui.Pattern, Handler: b},
 			{Pattern: agui.AbortPattern, Handler: http.HandlerFunc(b.Abort)}}, b.Close
+	},
+	"gateway": func(s *service, c *client.Client, site func() *web.Site) ([]web.Mount, func()) {
+		b := gateway.New(c, gateway.Options{Version: version, Logger: s.log, Origins: s.o.Web.Names,
+			Allowed: func(r *http.Request, token string) bool { return site().Allowed(r, token) }})
+		return []web.Mount{{Pattern: gateway.Pattern, Handler: b, OwnToken: true}}, b.Close
 	},
 }
 

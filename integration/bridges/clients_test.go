@@ -61,3 +61,15 @@ func TestAGUIClients(t *testing.T) {
 		})
 	}
 }
+
+func TestGatewayClient(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	node(t, "gateway.mjs", strings.Replace(r.url, "http", "ws", 1)+"/gateway", chatToken)
+}
+
+func TestNATSClientOfBrowsers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	node(t, "nats.mjs", strings.Replace(r.url, "http", "ws", 1)+"/nats")
+}

@@ -1,18 +1,21 @@
 package bridges_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/loopbus/loopbus/bus/bridge/agui"
+	"github.com/loopbus/loopbus/bus/bridge/gateway"
 	"github.com/loopbus/loopbus/bus/bridge/sse"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/natsws"
+	"github.com/loopbus/loopbus/bus/queries"
+	"github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -47,7 +50,11 @@ type rig struct {
 	client *client.Client
 	url    string
 	mux    *http.ServeMux
+
+	stopChat func()
 }
+
+const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -61,6 +68,10 @@ func newRig(t *testing.T) *rig {
 			o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"danger"}}
 			o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
 		}})
+	system.Serve(t, func(ctx context.Context) error {
+		return service.Run(ctx, r.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
+			Busy: queries.Busy()}, r.Queries(wiring.Catalogue{})...)
+	})
 	if r.client, err = client.Connect(r.URL, client.Options{Name: "bridge"}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +81,17 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(ui.Close)
 	r.mux.Handle(agui.Pattern, ui)
 	r.mux.HandleFunc(agui.AbortPattern, ui.Abort)
+	chat := gateway.New(r.client, gateway.Options{TickInterval: 100 * time.Millisecond,
+		Allowed: func(request *http.Request, token string) bool {
+			return token == chatToken || request.Header.Get("Authorization") == "Bearer "+chatToken
+		}})
+	r.mux.Handle(gateway.Pattern, chat)
+	socket := natsws.New(natsws.Options{Upstream: natsws.Upstream{URL: r.URL}})
+	r.mux.Handle("/nats", socket)
+	t.Cleanup(socket.Close)
 	s := httptest.NewServer(r.mux)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close(); http.DefaultClient.CloseIdleConnections() })
+	r.stopChat = chat.Close
+	t.Cleanup(func() { chat.Close(); s.CloseClientConnections(); s.Close(); http.DefaultClient.CloseIdleConnections() })
 	r.url = s.URL
 	return r
 }
@@ -108,23 +128,4 @@ func (r *rig) get(path string, headers ...string) *http.Response {
 	}
 	r.t.Cleanup(func() { cancel(); _ = response.Body.Close() })
 	return response
-}
-
-// post sends JSON and returns the whole answer.
-func (r *rig) post(path string, body any) (status int, answer string) {
-	r.t.Helper()
-	data, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	response, err := http.Post(r.url+path, "application/json", bytes.NewReader(data))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	all, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return response.StatusCode, string(all)
 }

@@ -77,7 +77,8 @@ func TestTheEndOfAReply(t *testing.T) {
 				"TOOL_CALL_END"},
 		{"another text, of a hook", []schemas.StreamEvent{text("secret")}, end(schemas.Text{Text: "[removed]"}),
 			"TEXT_MESSAGE_END MESSAGES_SNAPSHOT"},
-		{"two blocks of text", []schemas.StreamEvent{text("one"), {Type: schemas.StreamTextDelta, ContentIndex: 1, Delta: "two"}},
+		{"two blocks of text", []schemas.StreamEvent{text("one"),
+			{Type: schemas.StreamTextDelta, ContentIndex: 1, Delta: "two"}},
 			end(schemas.Text{Text: "one"}, schemas.Text{Text: "two"}), "TEXT_MESSAGE_END"},
 		{"arguments in another form", []schemas.StreamEvent{{Type: schemas.StreamToolCallStart, ToolCall: &call},
 			{Type: schemas.StreamToolCallDelta, Delta: `{ "a": 1 }`}}, end(call), "TOOL_CALL_END"},
@@ -138,9 +139,11 @@ func TestBadInput(t *testing.T) {
 		`{"runId":"r"}`:                     "threadId is missing",
 		`{"threadId":"s1"}`:                 "runId is missing",
 		`{"threadId":"s1","messages":"no"}`: "no input of a run",
-		`{"threadId":"s1","runId":"r","messages":[{"id":"u","role":"user","content":7}]}`:                  "neither text nor parts",
-		`{"threadId":"s1","runId":"r","messages":[{"id":"u","role":"user","content":[{"type":"video"}]}]}`: "video",
-		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"resolved"}]}`:                "no approved",
+		`{"threadId":"s1","runId":"r",` +
+			`"messages":[{"id":"u","role":"user","content":7}]}`: "neither text nor parts",
+		`{"threadId":"s1","runId":"r",` +
+			`"messages":[{"id":"u","role":"user","content":[{"type":"video"}]}]}`: "video",
+		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"resolved"}]}`: "no approved",
 		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"cancelled"}],` +
 			`"messages":[{"id":"u","role":"user","content":"x"}]}`: "a resume and new messages",
 	} {

@@ -24,8 +24,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Event is one of the eleven. StateVersion is the sequence of the event of the log that it comes from, or that its
-// update belongs to: whoever has seen it has seen the log so far.
+// Event is one of the eleven. StateVersion is the sequence of the event of the log that it comes from, or of the newest
+// before its update: whoever has seen it has seen the log so far.
 type Event struct {
 	Name         string
 	StateVersion uint64
@@ -261,11 +261,11 @@ func (p *Projection) update(u *schemas.Update) (out []Event) {
 			if at, begun := p.block[d.MessageID]; begun && at != e.ContentIndex {
 				e.Delta = "\n" + e.Delta // as blocks of text are joined
 			}
-			out = append(out, Event{"text_delta", u.Event, p.delta(d.MessageID, e.Delta)})
+			out = append(out, Event{"text_delta", p.state.Seq, p.delta(d.MessageID, e.Delta)})
 			p.block[d.MessageID] = e.ContentIndex
 		}
 	case *schemas.ToolExecutionUpdate:
-		out = append(out, Event{"tool_execution_update", u.Event, ToolExecutionUpdate{ToolCallID: string(d.Call),
+		out = append(out, Event{"tool_execution_update", p.state.Seq, ToolExecutionUpdate{ToolCallID: string(d.Call),
 			UpdateType: "partial-result", Content: d.PartialResult.Content.JoinText()}})
 	}
 	return out
