@@ -25,7 +25,7 @@ func (f *Follower) CatchUp(ctx context.Context, each func(e *schemas.Event)) err
 		if err != nil {
 			return fmt.Errorf("bridge: %w", err)
 		}
-		if err := f.take(client.Item{Event: &e}); err != nil {
+		if err := f.Take(client.Item{Event: &e}); err != nil {
 			return err
 		}
 		if each != nil {
@@ -41,7 +41,7 @@ func (f *Follower) Items(ctx context.Context) iter.Seq2[client.Item, error] {
 	return func(yield func(client.Item, error) bool) {
 		for item, err := range f.Session.Watch(ctx, f.State.Seq+1) {
 			if err == nil {
-				err = f.take(item)
+				err = f.Take(item)
 			}
 			if err != nil {
 				yield(client.Item{}, fmt.Errorf("bridge: %w", err))
@@ -54,7 +54,8 @@ func (f *Follower) Items(ctx context.Context) iter.Seq2[client.Item, error] {
 	}
 }
 
-func (f *Follower) take(i client.Item) error {
+// Take folds an item, for who follows the session by [Chan] and not by [Follower.Items].
+func (f *Follower) Take(i client.Item) error {
 	if i.Event != nil {
 		if err := f.State.Apply(*i.Event); err != nil {
 			return err
@@ -64,6 +65,29 @@ func (f *Follower) take(i client.Item) error {
 		t.Take(i)
 	}
 	return nil
+}
+
+// Next is an item, or the error that is the last.
+type Next struct {
+	Item client.Item
+	Err  error
+}
+
+// Chan is a loop over items as a channel, for who waits for other things besides. It is closed when the loop has ended,
+// which it does with ctx: that of the loop.
+func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next {
+	c := make(chan Next)
+	go func() {
+		defer close(c)
+		for item, err := range items {
+			select {
+			case c <- Next{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
 }
 
 // Waiting are the calls of a state that wait for somebody's approval, in the order of the reply.

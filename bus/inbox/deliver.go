@@ -200,7 +200,7 @@ func (in *Inbox) deliver(ctx context.Context, f *flight) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	cmd, err := in.decode(f)
+	cmd, err := in.decode(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -217,8 +217,9 @@ func (in *Inbox) deliver(ctx context.Context, f *flight) (err error) {
 	return err
 }
 
-// decode returns the command, or an error whose *bus.RejectError says why it is none.
-func (in *Inbox) decode(f *flight) (schemas.Command, error) {
+// decode returns the command, or an error whose *codec.RejectError says why it is none. Another error is about data that
+// the command refers to and that cannot be read now.
+func (in *Inbox) decode(ctx context.Context, f *flight) (schemas.Command, error) {
 	if size := len(f.raw.Data()); size > in.o.MaxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
 			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, in.o.MaxCommandBytes)}
@@ -234,7 +235,11 @@ func (in *Inbox) decode(f *flight) (schemas.Command, error) {
 	if err != nil {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectInvalid, Reason: err.Error()}
 	}
-	return codec.DecodeCommand(session, kind, f.raw.Headers(), f.raw.Data(), codec.StoredID(f.seq), f.stored)
+	header, data, err := in.referred(ctx, kind, f.raw.Headers(), f.raw.Data())
+	if err != nil {
+		return schemas.Command{}, err
+	}
+	return codec.DecodeCommand(session, kind, header, data, codec.StoredID(f.seq), f.stored)
 }
 
 // reject tells the session, if it has a legal id, and keeps a copy in AGENT_DEAD. Of what is no client's the session is
@@ -245,7 +250,7 @@ func (in *Inbox) reject(ctx context.Context, f *flight, why *codec.RejectError) 
 	session, kind, err := in.conn.Subjects().ParseCommand(f.raw.Subject())
 	if err == nil && why.Code != schemas.RejectForeign {
 		id := codec.CommandID(f.raw.Headers(), f.seq)
-		if cmd, err := in.decode(f); err == nil {
+		if cmd, err := in.decode(ctx, f); err == nil {
 			id = cmd.ID // a command that was given up: the log may know it
 		}
 		r := schemas.CommandRejected{CommandID: id, Kind: shortKind(kind), Code: why.Code, Reason: why.Reason,

@@ -14,6 +14,7 @@ const (
 	Approver      Name = "approver"       // answers a session's approval requests
 	Viewer        Name = "viewer"         // reads a session's log and sees what happens
 	Verifier      Name = "verifier"       // proves a session's log, besides reading it
+	Inputs        Name = "inputs"         // uploads inputs that are too big for a command
 	Objects       Name = "objects"        // reads payloads over 256 KiB
 	LiveViewer    Name = "live_viewer"    // sees what happens in one session from now on
 	Querier       Name = "querier"        // asks about one session
@@ -66,6 +67,9 @@ var roles = []Role{
 	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Publish: []string{
 		"$JS.API.STREAM.INFO.KV_agent_snapshots",
 		"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.<session>.*"}},
+	{Name: Inputs, About: "sends inputs over 400 KiB, with `sender`", Publish: []string{
+		"$JS.API.STREAM.INFO.OBJ_agent_inputs", "$JS.API.DIRECT.GET.OBJ_agent_inputs.$O.agent_inputs.M.>",
+		"$O.agent_inputs.>"}},
 	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Publish: []string{
 		"$JS.API.STREAM.INFO.OBJ_agent_blobs", "$JS.API.DIRECT.GET.OBJ_agent_blobs.$O.agent_blobs.M.>",
 		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.*.$O.agent_blobs.C.>",

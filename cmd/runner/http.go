@@ -31,7 +31,7 @@ func (s *service) serveHTTP(ctx context.Context) error {
 	defer d.close()
 	site := observe.Site{Metrics: s.registry, Unready: func() string { return s.unready(ctx) }, Log: s.log}
 	if d != nil {
-		site.Others, site.Closing = d.site, d.close
+		site.Others, site.Closing = d.site, d.nats.Close
 	}
 	if d != nil && d.page {
 		fmt.Fprintf(s.out, "console: %s\n", d.link(listener.Addr()))

@@ -18,7 +18,7 @@ import (
 // what commands set for a session.
 var clientSettings = []string{
 	"nats", "context", "creds", "nkey", "user", "password", "token", "tls-ca", "tls-cert", "tls-key", "prefix",
-	"inbox-prefix", "config", "prompt", "session", "json", "abort-on-exit", "log-level", "log-json",
+	"inbox-prefix", "config", "prompt", "attach", "session", "json", "abort-on-exit", "log-level", "log-json",
 	"model", "models", "fallbacks", "thinking", "profile", "system-prompt", "workspace",
 }
 
@@ -57,7 +57,10 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 		return err
 	}
 	defer c.Close()
-	shot := newOneShot(c, call.IO, once)
+	shot, err := newOneShot(c, call.IO, once)
+	if err != nil {
+		return err
+	}
 	if err := setSession(ctx, shot.session, call, o); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -38,7 +37,6 @@ type service struct {
 	registry *prometheus.Registry
 	traces   *observe.Traces
 	out      io.Writer // where links are printed
-	console  fs.FS     // nil is none
 	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
 	closers  []func()
 }

@@ -17,23 +17,25 @@ import (
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/bus/web"
+	"github.com/loopbus/loopbus/console"
 )
 
 // door is what is behind the port of --http besides health and metrics. Nil is nothing.
 type door struct {
 	site  *web.Site
 	nats  *natsws.Bridge
-	bus   *client.Client // of the bridges; nil without any
-	token string         // in the link; "" where it was set, and who opens the console knows it
-	page  bool           // there is a console to be opened
+	ends  []func() // of the bridges, and of their client
+	token string   // in the link; "" where it was set, and who opens the console knows it
+	page  bool     // there is a console to be opened
 }
 
 func (d *door) close() {
 	if d != nil {
 		d.nats.Close()
-		if d.bus != nil {
-			d.bus.Close()
+		for _, end := range slices.Backward(d.ends) {
+			end()
 		}
+		d.ends = nil
 	}
 }
 
@@ -73,17 +75,20 @@ func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
 		o.Names = append(slices.Clip(o.Names), name) // which is in the link
 	}
 	if s.o.Web.Console != "off" {
-		o.Files, d.page = s.console, true
+		o.Files, d.page = console.Files(), true
 		o.Mounts = append(o.Mounts, web.Mount{Pattern: "/nats", Handler: d.nats},
 			web.Mount{Pattern: "/config.json", Handler: s.consoleConfig()})
 	}
 	var err error
 	if len(s.o.Web.Bridges) > 0 {
-		if d.bus, err = s.bridgeClient(ctx); err != nil {
+		c, err := s.bridgeClient(ctx)
+		if err != nil {
 			return nil, err
 		}
+		d.ends = append(d.ends, c.Close)
 		for _, name := range s.o.Web.Bridges {
-			o.Mounts = append(o.Mounts, bridges[name](d.bus, func() *web.Site { return d.site }, s.log))
+			mounts, end := bridges[name](c, func() *web.Site { return d.site }, s.log)
+			o.Mounts, d.ends = append(o.Mounts, mounts...), append(d.ends, end)
 		}
 	}
 	if d.site, err = web.New(o); err != nil {

@@ -69,6 +69,8 @@ func TestTheConsolesDoor(t *testing.T) {
 		{"/?token=" + token, nil, http.StatusSeeOther},
 		{"/config.json", []string{bearer}, http.StatusOK},
 		{"/config.json", []string{bearer, "Host: runner.example.com"}, http.StatusOK},
+		{"/", []string{bearer}, http.StatusOK},
+		{"/", nil, http.StatusUnauthorized},
 		{"/config.json", nil, http.StatusUnauthorized},
 		{"/config.json", []string{bearer + "x"}, http.StatusUnauthorized},
 		{"/config.json", []string{bearer, "Host: evil.example.com"}, http.StatusMisdirectedRequest},

@@ -4,19 +4,29 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/loopbus/loopbus/bus/bridge/agui"
 	ssebridge "github.com/loopbus/loopbus/bus/bridge/sse"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/web"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// bridges are what --bridge may name. Each makes its handler for the runner's own client.
-var bridges = map[string]func(c *client.Client, site func() *web.Site, log *slog.Logger) web.Mount{
-	"sse": func(c *client.Client, _ func() *web.Site, _ *slog.Logger) web.Mount {
-		return web.Mount{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}
+// bridge makes the handlers of a protocol for a client of the bus, and what ends them.
+type bridge func(c *client.Client, site func() *web.Site, log *slog.Logger) (mounts []web.Mount, end func())
+
+// bridges are what --bridge may name.
+var bridges = map[string]bridge{
+	"sse": func(c *client.Client, _ func() *web.Site, _ *slog.Logger) ([]web.Mount, func()) {
+		return []web.Mount{{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}}, func() {}
+	},
+	"ag-ui": func(c *client.Client, _ func() *web.Site, log *slog.Logger) ([]web.Mount, func()) {
+		b := agui.New(c, log)
+		return []web.Mount{{Pattern: agui.Pattern, Handler: b},
+			{Pattern: agui.AbortPattern, Handler: http.HandlerFunc(b.Abort)}}, b.Close
 	},
 }
 

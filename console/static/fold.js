@@ -23,6 +23,7 @@ export class Fold {
   #messages = new Map(); // entries by message id
   #calls = new Map(); // by call: "c9"
   #open = []; // tool calls of replies that no event has begun yet
+  #last = new Map(); // the newest call by the model's id
 
   apply({ event, update }) {
     if (update) this.#update(update);
@@ -92,8 +93,7 @@ export class Fold {
 
   #message(e, id, m, d = {}) {
     if (m.role === "toolResult") {
-      const call = this.#open.find((c) => c.toolCallId === m.toolCallId) ??
-        [...this.#calls.values()].findLast((c) => c.toolCallId === m.toolCallId);
+      const call = this.#open.find((c) => c.toolCallId === m.toolCallId) ?? this.#last.get(m.toolCallId);
       if (call && !call.result) this.#touch(call, { state: "done", result: m, isError: m.isError });
       this.#open = this.#open.filter((c) => c !== call);
       return;
@@ -115,6 +115,12 @@ export class Fold {
       this.tokens += m.usage.totalTokens ?? 0;
       if (!d.failure && m.usage.totalTokens) this.context = m.usage.totalTokens;
     }
+  }
+
+  /** Takes messages of a transcript, as a query answers them, in the place of events. */
+  recall(messages) {
+    for (const { id, message } of messages) if (message) this.#message({ seq: Number(id.slice(1)) || 0 }, id, message);
+    return this;
   }
 
   #newCall(entry, b) {
@@ -154,10 +160,11 @@ export class Fold {
     const key = `c${e.seq}`;
     this.#touch(call, { key, seq: e.seq, args: d.args, started: e.time, state: "running" });
     this.#calls.set(key, call);
+    this.#last.set(d.toolCallId, call);
   }
 
   on_tool_execution_end(e, d) {
-    const call = this.#calls.get(d.call) ?? [...this.#calls.values()].findLast((c) => c.toolCallId === d.toolCallId);
+    const call = this.#calls.get(d.call) ?? this.#last.get(d.toolCallId);
     this.waiting.delete(d.call);
     if (call) {
       this.#touch(call, { state: "done", result: d.result, isError: d.isError, durationMs: d.durationMs, worker: d.worker, partial: undefined,
@@ -179,6 +186,7 @@ export class Fold {
   }
 
   on_hook_decision(e, d) {
+    if (d.ask && !d.failures) return; // what it asks is shown
     const call = this.#calls.get(d.call);
     const what = d.block ? "blocked" : d.ask ? "asks somebody" : d.handled ? "dealt with the input" : d.changed?.length ? `changed ${d.changed.join(", ")}`
       : d.args ? "changed the arguments" : "decided";

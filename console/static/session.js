@@ -3,10 +3,13 @@
 import { Fold } from "./fold.js";
 import { Watched } from "./state.js";
 
+const LONG = 500; // events
+
 export class Followed extends Watched {
   fold = new Fold();
   events = []; // all of the log, for the time line
   loaded = false;
+  preview = null; // a fold of the newest messages, until it is loaded
   error = "";
   stats = null;
   #stop = new AbortController();
@@ -26,18 +29,30 @@ export class Followed extends Watched {
       const { seq } = await this.session.state({ signal }).catch(() => ({ seq: 0 })); // how far there is something to load
       this.loaded = seq === 0;
       this.change();
+      if (seq > LONG) this.#peek();
       for await (const item of this.session.watch(1, { signal })) {
         this.fold.apply(item);
         if (item.event) this.events.push(item.event);
         if (this.fold.seq >= seq) this.loaded = true;
         if (this.loaded) this.change();
-        if (item.event?.type === "agent_end" || item.event?.type === "command_applied") this.#ask();
+        if (this.loaded && (item.event?.type === "agent_end" || item.event?.type === "command_applied")) this.#ask();
       }
     } catch (err) {
       if (signal.aborted) return;
       this.error = err.message;
       this.loaded = true;
       this.change();
+    }
+  }
+
+  /** Has the newest messages shown while the log is read. */
+  async #peek() {
+    try {
+      const { messages } = await this.session.messages({ limit: 20 }, { signal: this.#stop.signal });
+      this.preview = new Fold().recall(messages);
+      this.change();
+    } catch {
+      // the log has them too
     }
   }
 

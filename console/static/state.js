@@ -30,7 +30,11 @@ export class Watched {
 /** Renders the view again when the value has changed. */
 export function useWatched(value) {
   const [, set] = useState(0);
-  useEffect(() => value?.watch((version) => set(version)), [value]);
+  useEffect(() => {
+    if (!value) return undefined;
+    set(value.version); // which may have changed since it was rendered
+    return value.watch(set);
+  }, [value]);
   return value;
 }
 

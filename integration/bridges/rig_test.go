@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bridge/agui"
 	"github.com/loopbus/loopbus/bus/bridge/sse"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -23,7 +24,7 @@ import (
 const script = `{"chunkSize": 4, "chunkDelayMs": 5, "scripts": [
 	{"match": "^hello", "responses": [{"thinking": "they greet", "text": "hello to you"}]},
 	{"match": "^slow", "responses": [{"events": [{"type":"start"},{"type":"text_start"},
-		{"type":"text_delta","delta":"begun "},{"delayMs":1500},{"type":"text_delta","delta":"and done"},
+		{"type":"text_delta","delta":"begun "},{"delayMs":700},{"type":"text_delta","delta":"and done"},
 		{"type":"text_end","content":"begun and done"},{"type":"done"}],
 		"message": {"content":[{"type":"text","text":"begun and done"}],"stopReason":"stop"}}]},
 	{"match": "^hang", "responses": [{"events": [{"type":"start"},{"type":"text_start"},
@@ -65,6 +66,10 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(r.client.Close)
 	r.mux.Handle(sse.Pattern, sse.New(r.client))
+	ui := agui.New(r.client, nil)
+	t.Cleanup(ui.Close)
+	r.mux.Handle(agui.Pattern, ui)
+	r.mux.HandleFunc(agui.AbortPattern, ui.Abort)
 	s := httptest.NewServer(r.mux)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close(); http.DefaultClient.CloseIdleConnections() })
 	r.url = s.URL

@@ -52,11 +52,13 @@ export class Fleet {
   async dead(limit = 100) {
     const { state } = await this.link.jetstream(`STREAM.INFO.${DEAD}`, {});
     const list = [];
+    const inPartition = new RegExp(`^(${this.client.prefix}\\.cmd\\.)\\d+\\.([^.]+\\.[^.]+)$`);
     const after = Math.max(0, state.last_seq - limit);
     if (state.messages > 0) {
       for await (const m of this.link.stored(DEAD, `${this.client.prefix}.dead.>`, { after })) {
         const of = (name) => m.headers?.get(`Loopbus-Dead-${name}`) ?? "";
-        list.push({ seq: m.seq, reason: of("Reason"), stream: of("Stream"), subject: of("Subject"), deliveries: Number(of("Deliveries")),
+        const subject = of("Subject").replace(inPartition, "$1$2"); // as its sender has it
+        list.push({ seq: m.seq, reason: of("Reason"), stream: of("Stream"), subject, deliveries: Number(of("Deliveries")),
           cut: of("Size") !== "", text: text(m).slice(0, 2000), message: m });
       }
     }

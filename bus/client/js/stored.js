@@ -6,7 +6,7 @@ const FIRST_TIMEOUT = 1000; // ms of the first attempt of a request
 const ATTEMPT_TIMEOUT = 5000; // ms of one request of a reader, who has no other limit
 const MIN_PAUSE = 20;
 const MAX_PAUSE = 1000;
-const BATCH_MESSAGES = 64;
+const BATCH_MESSAGES = 256; // and no more than BATCH_BYTES
 const BATCH_BYTES = 4 << 20;
 const READER_IDLE = 30e9; // ns after which the server forgets the consumer of a reader that went away
 

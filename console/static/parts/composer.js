@@ -24,7 +24,8 @@ export function Composer({ session, running, fresh }) {
   const mode = running ? chosen || "steer" : "prompt";
   useEffect(() => box.current?.focus({ preventScroll: true }), []);
   const send = async (how = mode) => {
-    const input = { ...(text && { text }), ...(images.length && { images }) };
+    const words = text.replace(/^\s*\n|\s+$/g, "");
+    const input = { ...(words && { text: words }), ...(images.length && { images }) };
     if (!input.text && !input.images) return;
     setText("");
     setImages([]);

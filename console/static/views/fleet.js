@@ -55,7 +55,7 @@ export function FleetView({ bus }) {
       rows=${[...list].sort((a, b) => ill(a) - ill(b)).map((r) => [r.id, r.ready === undefined ? "no answer" : r.ready ? "ready" : "not ready", r.model,
         r.partitions?.length, r.inFlight, r.sessions, r.version])} />`}</${Part}>
     <${Part} title="Inbox" part=${seen.inbox} empty="There is none.">${(list) => html`<p>${list.reduce((n, q) => n + q.pending, 0)} commands wait,
-      ${" "}${list.reduce((n, q) => n + q.atWork, 0)} are at work, in ${list.length} partitions.</p>`}</${Part}>
+      ${" "}${list.reduce((n, q) => n + q.atWork, 0)} are at work.</p>`}</${Part}>
     <${Part} title="Tools" part=${{ ...seen.tools, value: tools }} empty="No worker announces a tool.">${(list) => html`<${Table}
       head=${["tool", "version", "workspace", "effect", "calls wait", "at work", "workers"]} rows=${list.map((t) => [t.name, t.version, t.workspace, t.effect ?? "unsafe",
         t.queue.pending, t.queue.atWork, t.workers.join(", ")])} />`}</${Part}>

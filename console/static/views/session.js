@@ -14,7 +14,10 @@ export function SessionView({ bus, id }) {
   const followed = useOwned(() => new Followed(bus, id), [bus, id]);
   if (!followed) return null;
   if (followed.error) return html`<p class="problem" role="alert">${followed.error}</p>`;
-  if (!followed.loaded) return html`<p class="empty">Reading the session …</p>`;
+  if (!followed.loaded) {
+    return html`<section class="session" aria-busy="true"><p class="empty" role="status">Reading the session …</p>
+      ${followed.preview && html`<${Entries} fold=${followed.preview} session=${followed.session} id=${id} />`}</section>`;
+  }
   return html`<${Conversation} bus=${bus} followed=${followed} id=${id} version=${followed.version} />`;
 }
 

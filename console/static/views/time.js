@@ -6,7 +6,7 @@ import { Entry } from "../parts/entry.js";
 import { Json } from "../parts/text.js";
 import { Fold } from "../fold.js";
 import { Followed } from "../session.js";
-import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { newId } from "./sessions.js";
 
 const NEAR = 30; // events listed on each side
@@ -21,12 +21,23 @@ export function TimeView({ bus, id, seq }) {
   return html`<${Time} bus=${bus} id=${id} events=${followed.events} seq=${seq} last=${followed.events.length} />`;
 }
 
-const foldTo = (events, seq) => events.slice(0, seq).reduce((fold, event) => fold.apply({ event }), new Fold());
+/** Folds the events up to one, on top of a fold of fewer. */
+function foldTo(events, seq, fold = new Fold()) {
+  for (let n = fold.seq; n < seq; n++) fold.apply({ event: events[n] });
+  return fold;
+}
+
+/** The fold of the events up to one. Going on from the one before takes only what is new. */
+function useFold(events, seq) {
+  const kept = useRef(null);
+  const { current: before } = kept;
+  return (kept.current = before?.seq <= seq ? foldTo(events, seq, before) : foldTo(events, seq));
+}
 
 function Time({ bus, id, events, seq, last }) {
   const at = Math.min(Math.max(1, seq || last), last);
   const [mark, setMark] = useState(0);
-  const fold = useMemo(() => foldTo(events, at), [events, at]);
+  const fold = useFold(events, at);
   const to = (n) => replace(`#/s/${id}/e/${Math.min(Math.max(1, n), last)}`);
   useEffect(() => {
     const pressed = (e) => {
@@ -59,7 +70,7 @@ function Time({ bus, id, events, seq, last }) {
       <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2><${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
       <div class="entries" role="feed" aria-label="The conversation at event ${at}"><h2>The conversation then</h2>
         ${fold.entries.length > SHOWN && html`<p class="quiet">${fold.entries.length - SHOWN} earlier entries</p>`}
-        ${fold.entries.slice(-SHOWN).map((entry) => html`<${Entry} key="${at}/${entry.key}" entry=${entry} v=${entry.v} id=${id} />`)}</div></div></section>`;
+        ${fold.entries.slice(-SHOWN).map((entry) => html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div></div></section>`;
 }
 
 function Attributes({ e }) {
