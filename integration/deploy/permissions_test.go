@@ -67,8 +67,9 @@ func permissionsFile(t *testing.T) string {
 	}
 	user := func(name string, g permissions.Grant, more string) string {
 		return fmt.Sprintf("    {\n      user: %s, password: $%s_PASSWORD\n      permissions: {\n"+
-			"        publish: { allow: [\n%s        ] }\n        subscribe: { allow: [\n%s        ] }%s\n      }\n    }\n", name, strings.ToUpper(name),
-			list(g.Publish), list(g.Subscribe), more)
+			"        publish: { allow: [\n%s        ] }\n"+
+			"        subscribe: { allow: [\n%s        ] }%s\n      }\n    }\n", name,
+			strings.ToUpper(name), list(g.Publish), list(g.Subscribe), more)
 	}
 	return "# The users of the bus. Passwords are variables of the servers' environment. Clients get users of their " +
 		"own: see\n# docs/operations.md#permissions. Made by: go test ./integration/deploy -run Permissions -update\n" +

@@ -10,11 +10,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of the YAML file. The library takes a minute and gigabytes for 64 KiB of brackets, and whatever there is for
-// aliases of aliases: what settings have no use for is refused before anything is parsed.
+// Bounds of the YAML file, in which a prompt may stand. The library takes a minute and gigabytes for 64 KiB of brackets,
+// and whatever there is for aliases of aliases: what settings have no use for is refused before anything is parsed.
 const (
-	maxFile  = 64 << 10
-	maxDepth = 8
+	maxFile   = 1 << 20
+	maxTokens = 20_000
+	maxDepth  = 8
 )
 
 // readBounded returns the content of a file that is no larger than [maxFile], whatever the file is.
@@ -35,8 +36,11 @@ func readBounded(path string) ([]byte, error) {
 // and lists in lists in lists.
 func boundYAML(data []byte) error {
 	open, entries := 0, 0 // brackets, and dashes in a row
-	for _, t := range lexer.Tokenize(string(data)) {
+	for i, t := range lexer.Tokenize(string(data)) {
 		at := fmt.Sprintf("[%d:%d] ", t.Position.Line, t.Position.Column)
+		if i >= maxTokens {
+			return errors.New(at + "there are more than 20000 names, values and signs")
+		}
 		if t.Type != token.SequenceEntryType {
 			entries = 0
 		}

@@ -22,7 +22,7 @@ func bomb(n int) string {
 // TestABombIsRefused wants files that would cost minutes or gigabytes to be refused at once, without their content.
 func TestABombIsRefused(t *testing.T) {
 	t.Parallel()
-	const most = 64 << 10
+	const most = 256 << 10
 	for name, c := range map[string]struct{ content, want string }{
 		"aliases":      {bomb(9), "anchors and aliases are not taken"},
 		"merge keys":   {"a: {b: c}\nd:\n  <<: e\n", "not taken"},
@@ -30,7 +30,8 @@ func TestABombIsRefused(t *testing.T) {
 		"braces":       {strings.Repeat("{a: ", most/4), "nested too deep"},
 		"dashes":       {strings.Repeat("- ", most/2), "nested too deep"},
 		"complex keys": {strings.Repeat("? ", most/2), "not taken"},
-		"size":         {strings.Repeat("# secret\n", most/8), "more than 65536 bytes"},
+		"size":         {strings.Repeat("# secret\n", 1<<17), "more than 1048576 bytes"},
+		"values":       {"tools: [" + strings.Repeat("x,", most/4) + "x]", "more than 20000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
