@@ -296,7 +296,8 @@ func TestJavaScriptExample(t *testing.T) {
 	cmd := exec.Command("node", example(t, "node", "prompt.mjs"), "hello")
 	cmd.Env = append(os.Environ(), "NATS_URL="+w.url)
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "This is rehearsal") || !strings.Contains(string(out), "no_tool_calls") {
+	if err != nil || !strings.Contains(string(out), "This is rehearsal") ||
+		!strings.Contains(string(out), "no_tool_calls") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
