@@ -88,7 +88,8 @@ type status struct {
 // announce lists the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
 func (s *service) announce(ctx context.Context) error {
 	prefix := s.Conn.Subjects().Prefix()
-	endpoints := append(s.Queries(wiring.Catalogue{Window: s.o.Models.window, Models: s.o.Models.infos}), natsservice.Endpoint{
+	catalogue := wiring.Catalogue{Window: s.o.Models.window, Models: s.o.Models.infos}
+	endpoints := append(s.Queries(catalogue), natsservice.Endpoint{
 		Name: "status", Subject: prefix + ".svc.runner.status",
 		Answer: func(context.Context, natsservice.Request) ([]byte, error) {
 			return json.Marshal(status{

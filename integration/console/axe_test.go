@@ -38,7 +38,8 @@ func TestAccessibility(t *testing.T) {
 	}
 	axe := string(raw)
 	model := chunked(t, echo("first"), scripted.Text("done"), echo("second"), scripted.Text("done"))
-	w := newWorld(t, system.Options{Model: model, Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
+	w := newWorld(t, system.Options{Model: model,
+		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	w.Send(t, "s1", schemas.CommandPrompt, "go")
 	w.Send(t, "s2", schemas.CommandPrompt, `{"text":3}`)
 	page := w.open("#/s/s1")

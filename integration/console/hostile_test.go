@@ -17,11 +17,13 @@ import (
 )
 
 // hostile is text that would do something if it were markup, a terminal's, or believed in its direction.
-const hostile = `<script>window.owned = 1</script><img src=x onerror="window.owned = 2"><a href="javascript:window.owned=3">x</a>` +
-	"\x1b[31mred\x1b[0m \x1b]8;;http://evil.example.com\x07link\x1b]8;;\x07 bell\x07 \u202efdp.exe \u05e9\u05dc\u05d5\u05dd "
+const hostile = `<script>window.owned = 1</script><img src=x onerror="window.owned = 2">` +
+	`<a href="javascript:window.owned=3">x</a>` +
+	"\x1b[31mred\x1b[0m \x1b]8;;http://evil.example.com\x07link\x1b]8;;\x07" +
+	" bell\x07 \u202efdp.exe \u05e9\u05dc\u05d5\u05dd "
 
-// Models, tools, users and approvals say what would be markup, ANSI, right-to-left, and a megabyte in one line: all of it
-// is shown as text, and the page stays quick.
+// Models, tools, users and approvals say what would be markup, ANSI, right-to-left, and a megabyte in one line: all of
+// it is shown as text, and the page stays quick.
 func TestHostileOutput(t *testing.T) {
 	line := strings.Repeat("0123456789abcdef", 1<<16)
 	args, err := json.Marshal(map[string]string{"v": hostile, "<b>key</b>": "\u202e"})
@@ -68,7 +70,8 @@ func TestHostileOutput(t *testing.T) {
 		if owned := eval[bool](win, "'owned' in window"); owned {
 			t.Error("the page has done what a text says")
 		}
-		if n := eval[int](win, "document.querySelectorAll('script, main img, main a[href^=javascript], iframe, object').length"); n != 1 {
+		if n := eval[int](win, "document.querySelectorAll('script, main img, main a[href^=javascript], "+
+			"iframe, object').length"); n != 1 {
 			t.Errorf("%d elements of what was said, beside the page's script", n-1)
 		}
 	}

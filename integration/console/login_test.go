@@ -14,8 +14,8 @@ import (
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true,
-		NoSigs: true, Username: "ann", Password: "secret"})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(),
+		NoLog: true, NoSigs: true, Username: "ann", Password: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,8 +39,10 @@ func TestLongSession(t *testing.T) {
 	page.do(chromedp.Navigate(w.site + "/#/s/s1/e/2000"))
 	page.shows(".raw h2", "Event 2000:")
 	// Somebody drags the scrubber: each step folds half of the log.
-	took := eval[float64](page, `new Promise((done) => { const e = document.querySelector("input[type=range]"); const began = performance.now();
+	took := eval[float64](page, `new Promise((done) => {
+		const e = document.querySelector("input[type=range]"); const began = performance.now();
 		let at = 2000; const step = () => { if (at === 2060) return done((performance.now() - began) / 60); e.value = ++at;
 		e.dispatchEvent(new Event("input", { bubbles: true })); requestAnimationFrame(step); }; step(); })`)
-	t.Logf("%d events: shown %.0f ms after the page was asked for; %.1f ms a step of the scrubber", len(log), painted, took)
+	t.Logf("%d events: shown %.0f ms after the page was asked for; %.1f ms a step of the scrubber",
+		len(log), painted, took)
 }

@@ -99,15 +99,19 @@ func (w *window) until(what, expression string) {
 // shows waits for a text in an element.
 func (w *window) shows(selector, text string) {
 	w.t.Helper()
-	w.until(selector+" shows "+text, "[...document.querySelectorAll("+quoted(selector)+")].some((e) => e.innerText.includes("+
-		quoted(text)+"))")
+	w.until(selector+" shows "+text, has(selector, text))
 }
 
 // lacks waits until no element has the text.
 func (w *window) lacks(selector, text string) {
 	w.t.Helper()
-	w.until(selector+" lacks "+text, "![...document.querySelectorAll("+quoted(selector)+")].some((e) => e.innerText.includes("+
-		quoted(text)+"))")
+	w.until(selector+" lacks "+text, "!"+has(selector, text))
+}
+
+// has says in JavaScript whether an element has a text.
+func has(selector, text string) string {
+	return "[...document.querySelectorAll(" + quoted(selector) + ")].some((e) => e.innerText.includes(" +
+		quoted(text) + "))"
 }
 
 // click clicks the first element of a selector that has a text.

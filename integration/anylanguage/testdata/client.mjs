@@ -8,8 +8,8 @@ import { client, DamagedError, deltaOf, QueryError, RejectedError, WithdrawnErro
 
 const { connect } = createRequire(`${process.env.MODULES}/`)("@nats-io/transport-node");
 const nc = await connect({ servers: process.env.NATS_URL, maxReconnectAttempts: -1, reconnectTimeWait: 50 });
-const c = client(nc);
-const signal = AbortSignal.timeout(60_000);
+const c = client(nc, { requestTimeout: 60_000 });
+const signal = AbortSignal.timeout(80_000);
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const say = (what) => console.log(JSON.stringify(what));
 const told = async (what) => {
