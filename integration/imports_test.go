@@ -195,7 +195,6 @@ func TestRulesSeeWhatIsForbidden(t *testing.T) {
 		{"bus", modulePath + "/bus/streams"},
 		{"bus/natsio", modulePath + "/schemas"},
 		{"bus/dial", modulePath + "/bus"},
-		{"tools/extension", []string{"schemas", "tools", "bus/client"}, nil},
 		{"tools/mcp", modulePath + "/docs/examples/dice"},
 		{"docs/examples/dice", modulePath + "/bus"},
 		{"providers/scripted", modulePath + "/loop"},

@@ -15,9 +15,9 @@ import (
 
 // ModelClientOptions configures [NewModelClient].
 type ClientOptions struct {
-	// Silence is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those who
-	// serve say something every second.
-	Silence time.Duration
+	// IdleTimeout is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those
+	// who serve say something every second.
+	IdleTimeout time.Duration
 	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
 	MaxBytes int
 }
@@ -31,8 +31,8 @@ type Client struct {
 
 // NewModelClient returns a client on c, which stays the caller's and has to outlive it.
 func NewClient(c *bus.Conn, o ClientOptions) *Client {
-	if o.Silence == 0 {
-		o.Silence = modelSilence
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = idleTimeout
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = maxModelBytes
@@ -79,9 +79,9 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 	}
 	nc := c.conn.NATS()
 	all := parts(nc, data)
-	call := &askedCall{conn: c.conn, silence: c.o.Silence, rest: all[1:], reader: partReader{limit: c.o.MaxBytes},
-		heard: make(chan *nats.Msg, heardRoom), ended: make(chan struct{})}
-	if call.sub, err = nc.Subscribe(nc.NewInbox(), call.hear); err != nil {
+	call := &askedCall{conn: c.conn, idle: c.o.IdleTimeout, rest: all[1:], reader: partReader{limit: c.o.MaxBytes},
+		incoming: make(chan *nats.Msg, incomingRoom), ended: make(chan struct{})}
+	if call.sub, err = nc.Subscribe(nc.NewInbox(), call.deliver); err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
 	request := partMsg(c.conn.Subjects().ModelRequest(), call.sub.Subject, 1, len(all) > 1, all[0])
@@ -92,21 +92,21 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 	return call, nil
 }
 
-// heardRoom is how many messages wait in a call's channel. The others wait in its subscription, in a list: one that is
-// read without a callback has room for 65,536, half a megabyte that is cleared for every call.
-const heardRoom = 16
+// incomingRoom is how many messages wait in a call's channel. The others wait in its subscription, in a list: one that
+// is read without a callback has room for 65,536, half a megabyte that is cleared for every call.
+const incomingRoom = 16
 
 // askedCall is a model call on the side of the one who asks.
 type askedCall struct {
-	conn    *bus.Conn
-	silence time.Duration
-	sub     *nats.Subscription
-	heard   chan *nats.Msg
-	ended   chan struct{} // closed when nobody listens any more
-	reader  partReader
-	rest    [][]byte // of the request, to be sent to whoever takes it
-	control string   // subject to speak to that one, once known
-	over    bool     // the terminal event has come
+	conn     *bus.Conn
+	idle     time.Duration
+	sub      *nats.Subscription
+	incoming chan *nats.Msg
+	ended    chan struct{} // closed when nobody listens any more
+	reader   partReader
+	rest     [][]byte // of the request, to be sent to whoever takes it
+	control  string   // subject to speak to that one, once known
+	over     bool     // the terminal event has come
 }
 
 // end tells the other side, unless it knows, that nobody listens any more. One that has not said yet how to reach it
@@ -117,9 +117,9 @@ func (c *askedCall) end() {
 	_ = c.sub.Unsubscribe()
 }
 
-func (c *askedCall) hear(m *nats.Msg) {
+func (c *askedCall) deliver(m *nats.Msg) {
 	select {
-	case c.heard <- m:
+	case c.incoming <- m:
 	case <-c.ended:
 	}
 }
@@ -164,22 +164,22 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 }
 
 func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
-	silence := time.NewTimer(c.silence)
-	defer silence.Stop()
+	idle := time.NewTimer(c.idle)
+	defer idle.Stop()
 	select {
-	case m := <-c.heard:
+	case m := <-c.incoming:
 		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 			return nil, errNoModels
 		}
 		return m, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-silence.C:
+	case <-idle.C:
 	}
 	if c.conn.NATS().IsClosed() {
 		return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
 	}
-	return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.silence)
+	return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.idle)
 }
 
 // taken sends what is left of the request to the one who has taken it.

@@ -95,8 +95,10 @@ func (g *guarded) conn(user string) *bus.Conn {
 // TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one,
 // which may do no more either.
 func TestRunnersKeepToTheirPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]permissions.Name{"runner": {permissions.Runner, permissions.ModelServer, permissions.RunnerReplies},
-		"keyless": {permissions.KeylessRunner, permissions.RunnerReplies}, "worker": {permissions.Runner}, "sender": {permissions.Sender}, "querier": {permissions.Querier},
+	g := newGuarded(t, map[string][]permissions.Name{
+		"runner":  {permissions.Runner, permissions.ModelServer, permissions.RunnerReplies},
+		"keyless": {permissions.KeylessRunner, permissions.RunnerReplies}, "worker": {permissions.Runner},
+		"sender": {permissions.Sender}, "querier": {permissions.Querier},
 		"lister": {permissions.Lister}})
 	w := &world{t: t, url: g.as("worker"), conn: g.conn(admin), root: t.TempDir()}
 	if err := streams.Setup(t.Context(), w.conn, streams.Options{}); err != nil {
@@ -162,7 +164,8 @@ func (g *guarded) queried(session string) {
 
 // TestModelsAndKeysWithTheirPermissions has every role of a model call and of a key as a user of its own.
 func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]permissions.Name{"asker": {permissions.ModelUser}, "models": {permissions.ModelServer}, "keys": {permissions.KeyService},
+	g := newGuarded(t, map[string][]permissions.Name{"asker": {permissions.ModelUser},
+		"models": {permissions.ModelServer}, "keys": {permissions.KeyService},
 		"keyuser": {permissions.KeyUser}})
 	ended := make(chan struct{})
 	played, err := scripted.Parse([]byte(`[{"text":"said behind the bus"}]`))
@@ -178,7 +181,7 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 	t.Cleanup(func() { stop(); <-ended })
 	<-s.Ready()
 
-	client := models.NewClient(g.conn("asker"), models.ClientOptions{Silence: deadline})
+	client := models.NewClient(g.conn("asker"), models.ClientOptions{IdleTimeout: deadline})
 	ask := func(ctx context.Context) (last *schemas.AssistantMessage) {
 		text := strings.Repeat("all work and no play ", 60_000) // more than one message carries
 		for e := range client.Stream(ctx, schemas.ModelRequest{Model: schemas.ModelRef{ID: "scripted"},
@@ -207,8 +210,10 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 // TestWhatRolesMayNot holds for each role what it may and, next to it, what it may not.
 func TestWhatRolesMayNot(t *testing.T) {
 	g := newGuarded(t, map[string][]permissions.Name{
-		"sender": {permissions.Sender}, "viewer": {permissions.Viewer}, "worker": {permissions.Worker}, "asker": {permissions.ModelUser}, "models": {permissions.ModelServer},
-		"keys": {permissions.KeyService}, "keyuser": {permissions.KeyUser}, "runner": {permissions.Runner}, "keyless": {permissions.KeylessRunner},
+		"sender": {permissions.Sender}, "viewer": {permissions.Viewer}, "worker": {permissions.Worker},
+		"asker": {permissions.ModelUser}, "models": {permissions.ModelServer},
+		"keys": {permissions.KeyService}, "keyuser": {permissions.KeyUser}, "runner": {permissions.Runner},
+		"keyless":  {permissions.KeylessRunner},
 		"approver": {permissions.Approver}, "profiles": {permissions.Profiles}, "hook": {permissions.Hook},
 		"querier": {permissions.Querier}, "lister": {permissions.Lister}, "teller": {permissions.RunnerReplies},
 	})

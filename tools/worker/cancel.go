@@ -16,13 +16,14 @@ const maxCancelled = 4096
 
 // cancels connects what is published at agent.cancel.<session>.<call> with the calls at work.
 type cancels struct {
-	mu      sync.Mutex
-	running map[string]map[*context.CancelCauseFunc]struct{} // by session and call
-	told    recent[struct{}]                                 // of these calls
+	mu        sync.Mutex
+	running   map[string]map[*context.CancelCauseFunc]struct{} // by session and call
+	cancelled recent[struct{}]                                 // of these calls
 }
 
 func newCancels() *cancels {
-	return &cancels{running: map[string]map[*context.CancelCauseFunc]struct{}{}, told: newRecent[struct{}](maxCancelled)}
+	return &cancels{running: map[string]map[*context.CancelCauseFunc]struct{}{},
+		cancelled: newRecent[struct{}](maxCancelled)}
 }
 
 // listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned
@@ -48,7 +49,7 @@ func (c *cancels) cancel(key string) {
 	for kill := range c.running[key] {
 		(*kill)(tools.ErrAborted)
 	}
-	c.told.add(key, struct{}{})
+	c.cancelled.add(key, struct{}{})
 }
 
 // begin has kill called when the call is cancelled, at once if it has been already. The function it returns ends that.
@@ -56,7 +57,7 @@ func (c *cancels) begin(session string, call schemas.CallKey, kill context.Cance
 	key := session + "." + string(call)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.told.get(key); ok {
+	if _, ok := c.cancelled.get(key); ok {
 		kill(tools.ErrAborted)
 	}
 	if c.running[key] == nil {
