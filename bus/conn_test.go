@@ -20,6 +20,7 @@ import (
 )
 
 func TestConnectWithoutAServer(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	addr := bustest.FreePort(t)
@@ -34,6 +35,7 @@ func TestConnectWithoutAServer(t *testing.T) {
 }
 
 func TestConnectWaitsForTheServer(t *testing.T) {
+	t.Parallel()
 	addr := bustest.FreePort(t)
 	type result struct {
 		c   *bus.Conn
@@ -58,6 +60,7 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 }
 
 func TestConnectRefusesBadOptions(t *testing.T) {
+	t.Parallel()
 	s := bustest.Server(t)
 	notASeed := filepath.Join(t.TempDir(), "seed")
 	if err := os.WriteFile(notASeed, []byte("s3cret"), 0o600); err != nil {
@@ -76,6 +79,7 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 		"an inbox prefix":              {InProcess: s, Dial: dial.Settings{InboxPrefix: "a.>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, err := bus.Connect(bustest.Deadline(t), o)
 			if err == nil {
 				c.Close()
@@ -110,6 +114,7 @@ func lockedServer(t *testing.T) *server.Server {
 }
 
 func TestConnectWithCredentials(t *testing.T) {
+	t.Parallel()
 	s := lockedServer(t)
 	var log bustest.Log
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{
@@ -137,6 +142,7 @@ func TestConnectWithCredentials(t *testing.T) {
 
 // The connection of the log must not store later what it has reported as failed; both come back by themselves.
 func TestConnSurvivesTheServer(t *testing.T) {
+	t.Parallel()
 	addr, start := bustest.Restartable(t)
 	s := start()
 	var log bustest.Log
@@ -195,6 +201,7 @@ func TestConnSurvivesTheServer(t *testing.T) {
 }
 
 func TestConnUsesThePrefix(t *testing.T) {
+	t.Parallel()
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: bustest.Server(t), Prefix: "acme.agents"})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,9 @@ package eventstore
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,8 +16,28 @@ import (
 
 const blobScheme = "nats://" + schemas.BucketBlobs + "/"
 
-// blobRef is the value of ce-dataref for a payload with this SHA-256.
+// blob is a payload that is kept in the object store. Its name is <session>/<writer>/<digest>: no other session has it,
+// and no other writer of this one, so that it may be deleted with the session, and by a writer whose commit was
+// refused. Logs of earlier versions have payloads that are named by their digest alone.
+type blob struct {
+	name string
+	data []byte
+}
+
+// blobRef is the value of ce-dataref for the object with this name.
 func blobRef(name string) string { return blobScheme + name }
+
+// digestOf is the SHA-256 of a payload in hex, the last part of its object's name.
+func digestOf(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
+}
+
+// SharedPayload reports whether an event's data reference is one of earlier versions, which named payloads by their
+// digest alone: other sessions may have the same.
+func SharedPayload(ref string) bool {
+	return !strings.Contains(strings.TrimPrefix(ref, blobScheme), "/")
+}
 
 func (s *Store) blobBucket(ctx context.Context) (jetstream.ObjectStore, error) {
 	return bucket(s, &s.blobs, schemas.BucketBlobs, func() (jetstream.ObjectStore, error) {
@@ -103,6 +126,53 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 
 var errLost = errors.New("object lost")
 
+// Payload returns the data behind an event's data reference, checked against its digest. An error wraps [ErrDamaged]
+// if it is not there, or not as it was put.
+func (s *Store) Payload(ctx context.Context, ref string) ([]byte, error) {
+	return s.fetchBlob(ctx, ref)
+}
+
+// DeletePayload deletes the data behind a data reference that is not shared, without a trace. It is no error if it is
+// gone.
+func (s *Store) DeletePayload(ctx context.Context, ref string) error {
+	name, ok := strings.CutPrefix(ref, blobScheme)
+	if !ok || SharedPayload(ref) {
+		return fmt.Errorf("eventstore: payload %.200q is not a session's own", ref)
+	}
+	if err := s.deleteObject(ctx, name); err != nil {
+		return fmt.Errorf("eventstore: delete payload %s: %w", ref, err)
+	}
+	return nil
+}
+
+// deleteObject takes an object out of the store, its chunks first: while its entry is there, so are its chunks' names.
+func (s *Store) deleteObject(ctx context.Context, name string) error {
+	return s.retry(ctx, func(ctx context.Context) error {
+		bucket, err := s.blobBucket(ctx)
+		if err != nil {
+			return err
+		}
+		info, err := bucket.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		stream, err := s.js.Stream(ctx, "OBJ_"+schemas.BucketBlobs)
+		if err != nil {
+			return err
+		}
+		entry := "$O." + schemas.BucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+		for _, subject := range []string{"$O." + schemas.BucketBlobs + ".C." + info.NUID, entry} {
+			if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // fetchBlob returns the payload behind a ce-dataref, checked against its digest.
 func (s *Store) fetchBlob(ctx context.Context, ref string) ([]byte, error) {
 	name, ok := strings.CutPrefix(ref, blobScheme)
@@ -116,7 +186,7 @@ func (s *Store) fetchBlob(ctx context.Context, ref string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("payload %s: %w", ref, err)
 	}
-	if got := blobName(data); got != name {
+	if got := digestOf(data); got != name[strings.LastIndexByte(name, '/')+1:] {
 		return nil, fmt.Errorf("%w: payload %s has the SHA-256 %s", ErrDamaged, ref, got)
 	}
 	return data, nil

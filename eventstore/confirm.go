@@ -54,17 +54,18 @@ func (l *Log) proof(since time.Time) (wait chan error, known bool, err error) {
 
 // confirmHead compares the end of the log with what is stored. Nothing is known if events are being stored by then.
 func (l *Log) confirmHead(ctx context.Context) (known bool, err error) {
+	before := l.tailNow()
 	last, err := l.keep.newest(ctx, l.session)
 	if err != nil {
 		return false, fmt.Errorf("eventstore: confirm session %s: %w", l.session, err)
 	}
 	foreign := []record(nil)
-	if tail := l.tailNow(); last.stream > tail && last.foreign(l.session) {
+	if tail := l.tailNow(); last.stream > tail && last.foreign(l.session) && last.fence() == "" {
 		for rec, err := range l.keep.between(ctx, l.session, tail, last.stream) {
 			if err != nil {
 				return false, fmt.Errorf("eventstore: confirm session %s: %w", l.session, err)
 			}
-			if !rec.foreign(l.session) {
+			if !rec.foreign(l.session) || rec.fence() != "" {
 				last = rec
 				break
 			}
@@ -80,6 +81,8 @@ func (l *Log) confirmHead(ctx context.Context) (known bool, err error) {
 	}
 	switch {
 	case l.err != nil:
+	case last.stream < before: // the session was deleted
+		l.fail(l.conflict(l.head.seq+1, nil))
 	case last.stream <= l.tail:
 		return true, nil
 	case len(l.queue) == 0:

@@ -2,8 +2,12 @@ package eventstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -14,6 +18,68 @@ import (
 
 // foreign reports whether the record is no message of the session's log.
 func (r record) foreign(session string) bool { return !schemas.IsLog(session, r.header, r.payload) }
+
+// A fence is a message on a log's subject by which whoever deletes the session shuts its log: it was stored where the
+// deleter knew the log to end, and a writer that finds it has lost the session. It is no part of the log. Anybody who
+// can have a message stored there could write one, so it counts only where [Options.Deleting] knows of the deletion.
+
+// fence returns the id of the deletion whose fence the record is, "" if it is none.
+func (r record) fence() string { return first(r.header, schemas.HeaderDeletion) }
+
+// ErrDeleting is wrapped by the error of opening a log whose session is being deleted. When that is done the log opens
+// empty.
+var ErrDeleting = errors.New("session is being deleted")
+
+// fenced returns an error if the newest message on the subject is the fence of a deletion.
+func (l *Log) fenced(ctx context.Context, newest record) error {
+	if l.o.Deleting == nil || newest.fence() == "" {
+		return nil
+	}
+	deleting, err := l.o.Deleting(ctx, l.session, newest.fence())
+	if err == nil && deleting {
+		err = ErrDeleting
+	}
+	return err
+}
+
+// Fence shuts the log of a session for the deletion with this id, if the newest message on its subject is at the
+// sequence tail of the stream; a message that is there already with the same id is as good. It returns the place of the
+// fence. The error wraps [schemas.ErrConflict] where something else has been stored.
+func (s *Store) Fence(ctx context.Context, session, id string, tail uint64) (stream uint64, err error) {
+	m := &nats.Msg{Subject: s.o.Subjects.Event(session), Header: nats.Header{schemas.HeaderDeletion: {id}}}
+	err = s.retry(ctx, func(ctx context.Context) error {
+		ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(tail))
+		if err == nil {
+			stream = ack.Sequence
+			return nil
+		}
+		rec, found, readErr := s.leaderGet(ctx, getRequest{LastFor: m.Subject})
+		switch {
+		case readErr != nil:
+			return readErr
+		case found && rec.fence() == id:
+			stream = rec.stream
+			return nil
+		case refused(err):
+			return &schemas.ConflictError{Session: session, Cause: err}
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("eventstore: fence session %s behind %d of the stream: %w", session, tail, err)
+	}
+	return stream, nil
+}
+
+// Fenced returns the place of the fence of the deletion with this id, 0 where the newest message on the session's
+// subject is something else.
+func (s *Store) Fenced(ctx context.Context, session, id string) (stream uint64, err error) {
+	rec, err := s.newest(ctx, session)
+	if err != nil || rec.fence() != id {
+		return 0, err
+	}
+	return rec.stream, nil
+}
 
 // members yields the records that are the session's log's.
 func members(session string, records recordSeq) recordSeq {
@@ -53,18 +119,17 @@ func lastMember(ctx context.Context, k keeper, session string, upTo uint64) (las
 	return last, found, nil
 }
 
-// endOf returns the newest message of a session's log, and where the newest message on its subject is, which may be
-// foreign.
-func endOf(ctx context.Context, k keeper, session string) (rec record, tail uint64, found bool, err error) {
+// endOf returns the newest message of a session's log, and the newest message on its subject, which may be foreign.
+func endOf(ctx context.Context, k keeper, session string) (rec, newest record, found bool, err error) {
 	rec, found, err = k.end(ctx, session)
 	if err != nil || !found {
-		return rec, 0, false, err
+		return rec, record{}, false, err
 	}
-	tail = rec.stream
+	newest = rec
 	if rec.foreign(session) {
-		rec, found, err = lastMember(ctx, k, session, tail)
+		rec, found, err = lastMember(ctx, k, session, newest.stream)
 	}
-	return rec, tail, found, err
+	return rec, newest, found, err
 }
 
 // pass has the log go on behind a foreign message: the next commit expects it to be the newest on the subject. It

@@ -33,6 +33,8 @@ var goldenSessions = []goldenSession{
 	{"approvals", "calls that wait for somebody, hooks that decide, sequential execution", approving, playApprovals},
 	{"services", "a copy of another session that follows a profile, and services that are asked at every hook", serving,
 		playServices},
+	{"tree", "a session that goes back and to another branch, with labels, a name and an application's own entries", nil,
+		playTree},
 	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil,
 		playAgent},
 }
@@ -207,6 +209,25 @@ func playServices(r *goldenRig) {
 	r.answer(schemas.TextResult("a secret"), false)
 }
 
+func playTree(r *goldenRig) {
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "one"}})
+	first := r.state().Tree.Leaf
+	r.deliver("p2", &schemas.Prompt{Input: schemas.Input{Text: "two"}})
+	second := r.state().Tree.Leaf
+	r.deliver("c1", &schemas.Custom{CustomType: "todo", Data: []byte(`{"open":[1,2]}`)})
+	r.deliver("x1", &schemas.AddMessage{CustomType: "note", Display: true, Details: []byte(`{"n":1}`),
+		Content: schemas.Contents{schemas.Text{Text: "The build is <red>."}}})
+	r.deliver("n1", &schemas.Navigate{TargetID: first, Label: "start"})
+	r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: "three"}})
+	r.restart()
+	r.deliver("n2", &schemas.Navigate{TargetID: second})
+	r.deliver("l1", &schemas.Label{TargetID: second, Label: "the other way"})
+	r.deliver("l2", &schemas.Label{TargetID: first})
+	r.deliver("t1", &schemas.Name{Name: "a tree"})
+	r.deliver("n3", &schemas.Navigate{TargetID: "m999"})
+	r.deliver("p4", &schemas.Prompt{Input: schemas.Input{Text: "four"}})
+}
+
 // playAgent writes with the in-memory agent, and by hand.
 func playAgent(r *goldenRig) {
 	log, err := r.store.Open(r.t.Context(), r.session)
@@ -252,6 +273,7 @@ func continueV1(t *testing.T) goldenLog {
 // TestGoldenLogsAreAdded writes, with -update, those golden logs that do not exist, and for all that do the hash of the
 // state by this version of the fold.
 func TestGoldenLogsAreAdded(t *testing.T) {
+	t.Parallel()
 	if !*update {
 		return
 	}

@@ -2,6 +2,7 @@ package eventstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
@@ -31,6 +32,7 @@ type Log struct {
 	o       *Options
 	session string
 	subject string
+	writer  string // how the names of this log's objects begin
 
 	mu      sync.Mutex
 	next    uint64    // sequence the next event must have
@@ -81,9 +83,13 @@ func openLog(ctx context.Context, k keeper, s *Store, o *Options, session string
 	if err := schemas.CheckSession(session); err != nil {
 		return nil, fmt.Errorf("eventstore: open: %w", err)
 	}
-	l := &Log{keep: k, s: s, o: o, session: session, subject: o.Subjects.Event(session)}
-	rec, tail, found, err := endOf(ctx, k, session)
-	l.tail = tail
+	l := &Log{keep: k, s: s, o: o, session: session, subject: o.Subjects.Event(session),
+		writer: session + "/" + rand.Text() + "/"}
+	rec, newest, found, err := endOf(ctx, k, session)
+	l.tail = newest.stream
+	if err == nil {
+		err = l.fenced(ctx, newest)
+	}
 	if err == nil && found {
 		l.head, err = rec.end(session)
 		l.hash = rec.hash()
@@ -146,7 +152,7 @@ func (l *Log) gather(e *schemas.Event, data []byte) (space <-chan struct{}, err 
 		l.queue = append(l.queue, commits.Get().(*commit))
 		last++
 	}
-	if err := l.queue[last].take(e, data, l.o.BlobThreshold); err != nil {
+	if err := l.queue[last].take(e, data, l.o.BlobThreshold, l.writer); err != nil {
 		if l.queue[last].Len() == 0 {
 			l.queue = l.queue[:last]
 		}

@@ -64,7 +64,7 @@ func (l *Log) findOut(ctx context.Context, c *commit, refusal error) {
 		case err == nil && found && rec.hash() == c.hash && !rec.foreign(l.session):
 			l.settle(c, rec.stream, nil)
 			return
-		case err == nil && found && rec.foreign(l.session):
+		case err == nil && found && rec.foreign(l.session) && rec.fence() == "":
 			// What was published before expects the message before this one, so it is not stored and will not be.
 			if !l.pass(c, rec) {
 				return
@@ -73,6 +73,7 @@ func (l *Log) findOut(ctx context.Context, c *commit, refusal error) {
 			continue
 		case err == nil && (found || outdated(refusal)):
 			l.settle(c, 0, l.conflict(c.First, refusal))
+			l.withdraw(ctx, c, found)
 			return
 		case err == nil:
 			stream, err := l.publishAgain(ctx, c)
@@ -147,17 +148,38 @@ func (l *Log) worked(err error, next func()) {
 	}
 }
 
-// storeBlobs puts the large payloads of a commit into the object store and then publishes the commit.
-func (l *Log) storeBlobs(ctx context.Context, c *commit) {
+// withdraw deletes the payloads of a commit that is not in the log and will not be: nothing else names them. That is
+// certain where something else was found in its place, or where the log was deleted: a stale leader shows neither.
+func (l *Log) withdraw(ctx context.Context, c *commit, found bool) {
+	if len(c.blobs) == 0 {
+		return
+	}
+	if tail := l.tailNow(); !found && tail > 0 {
+		_, there, err := l.keep.at(ctx, l.session, tail)
+		found = err == nil && !there
+	}
 	for _, b := range c.blobs {
-		err := l.s.retry(ctx, func(ctx context.Context) error { return l.s.putBlob(ctx, blobName(b), b) })
-		if err != nil {
-			l.worked(l.failed(c, fmt.Errorf("payload of %d bytes: %w", len(b), err)), nil)
+		if !found {
 			return
 		}
+		if err := l.s.deleteObject(ctx, b.name); err != nil {
+			l.o.Logger.Warn("payload of a refused commit left behind", "session", l.session, "object", b.name, "err", err)
+		}
+	}
+}
+
+// storeBlobs puts the large payloads of a commit into the object store and then publishes the commit.
+func (l *Log) storeBlobs(ctx context.Context, c *commit) {
+	for i, b := range c.blobs {
+		err := l.s.retry(ctx, func(ctx context.Context) error { return l.s.putBlob(ctx, b.name, b.data) })
+		if err != nil {
+			l.worked(l.failed(c, fmt.Errorf("payload of %d bytes: %w", len(b.data), err)), nil)
+			return
+		}
+		c.blobs[i].data = nil
 	}
 	l.worked(nil, func() {
-		c.blobs = nil
+		c.put = true
 		l.keep.publish(l, c)
 	})
 }

@@ -55,6 +55,39 @@ func (s *Store) head(ctx context.Context, session string) (uint64, error) {
 	return rec.stream, nil
 }
 
+// Message is a message on the subject of a session's log as it is stored, with the headers that the server adds when it
+// is read. Foreign ones are no part of the log.
+type Message struct {
+	Stream  uint64 // sequence in the stream
+	Header  map[string][]string
+	Payload []byte
+	Foreign bool
+}
+
+// Messages yields what is on the subject of a session's log up to its newest message at the moment of the call. An error
+// is the last thing yielded.
+func (s *Store) Messages(ctx context.Context, session string) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		if err := schemas.CheckSession(session); err != nil {
+			yield(Message{}, fmt.Errorf("eventstore: %w", err))
+			return
+		}
+		end, _, err := s.end(ctx, session)
+		if err != nil {
+			yield(Message{}, fmt.Errorf("eventstore: messages of session %s: %w", session, err))
+			return
+		}
+		for rec, err := range s.between(ctx, session, 0, end.stream) {
+			if err != nil {
+				err = fmt.Errorf("eventstore: messages of session %s: %w", session, err)
+			}
+			if !yield(Message{rec.stream, rec.header, rec.payload, rec.foreign(session)}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // Head returns where a session's log ends: the sequence of its last event, and the sequence in the stream of the
 // message that has it. Both are 0 for a session without a log. It is not behind what was acknowledged before.
 func (s *Store) Head(ctx context.Context, session string) (seq, stream uint64, err error) {

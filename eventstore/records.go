@@ -72,6 +72,9 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 		default:
 			return err
 		}
+		if err == nil && r.deleted(ctx) {
+			return ErrDeleted
+		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("read from %d to %d of the stream: %w", r.last+1, r.upTo, endedEarly(err))
 		}
@@ -79,6 +82,20 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 		pause = min(2*pause, maxPause)
 	}
 	return nil
+}
+
+// ErrDeleted is wrapped by the error of reading a log that is deleted meanwhile.
+var ErrDeleted = errors.New("log was deleted while it was read")
+
+// deleted reports whether the message up to which is read is not stored any more. A reader without the permission to
+// ask does not know.
+func (r *batchReader) deleted(ctx context.Context) bool {
+	found, err := true, error(nil)
+	err = r.s.attempt(ctx, func(ctx context.Context) (err error) {
+		_, found, err = r.s.current(ctx, getRequest{Seq: r.upTo})
+		return err
+	})
+	return err == nil && !found
 }
 
 func endedEarly(err error) error {

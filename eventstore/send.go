@@ -3,8 +3,6 @@ package eventstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,8 +24,9 @@ const (
 // commit is events on their way to the log, in one message.
 type commit struct {
 	schemas.Commit
-	blobs [][]byte // payloads that go to the object store before
-	size  int      // of all data, here and there
+	blobs []blob // payloads that go to the object store before
+	put   bool   // they are there
+	size  int    // of all data, here and there
 	msg   nats.Msg
 	hash  string // of the message, once it is made
 }
@@ -46,17 +45,19 @@ func (c *commit) full(size int) bool {
 	return c.Len() > 0 && (c.Len() >= maxCommitEvents || c.Size()+size > maxCommitBytes)
 }
 
-// take adds an event with its encoded data, or with a reference to it where it is larger than threshold.
-func (c *commit) take(e *schemas.Event, data []byte, threshold int) error {
+// take adds an event with its encoded data, or with a reference to it where it is larger than threshold. writer is how
+// the names of this log's objects begin.
+func (c *commit) take(e *schemas.Event, data []byte, threshold int, writer string) error {
 	if len(data) <= threshold {
 		c.size += len(data)
 		return c.Add(e, data, "")
 	}
-	if err := c.Add(e, nil, blobRef(blobName(data))); err != nil {
+	b := blob{writer + digestOf(data), bytes.Clone(data)}
+	if err := c.Add(e, nil, blobRef(b.name)); err != nil {
 		return err
 	}
 	c.size += len(data)
-	c.blobs = append(c.blobs, bytes.Clone(data))
+	c.blobs = append(c.blobs, b)
 	return nil
 }
 
@@ -89,11 +90,6 @@ func withData(e *schemas.Event, f func(data []byte) error) error {
 	return f(data)
 }
 
-func blobName(payload []byte) string {
-	sum := sha256.Sum256(payload)
-	return hex.EncodeToString(sum[:])
-}
-
 // send begins to store the first commit of the queue, unless one is under way. mu is held.
 func (l *Log) send() {
 	if l.sending || len(l.queue) == 0 {
@@ -101,7 +97,7 @@ func (l *Log) send() {
 	}
 	l.sending = true
 	c := l.queue[0]
-	if len(c.blobs) > 0 {
+	if len(c.blobs) > 0 && !c.put {
 		l.work(func(ctx context.Context) { l.storeBlobs(ctx, c) })
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -148,7 +149,51 @@ func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state [
 	if err != nil {
 		return err
 	}
-	return l.keep.putSnapshot(ctx, snapshotKey(l.session, version), value, object)
+	if err := l.keep.putSnapshot(ctx, snapshotKey(l.session, version), value, object); err != nil || l.s == nil {
+		return err
+	}
+	// A session that was deleted meanwhile must not leave a snapshot.
+	there := false
+	err = l.s.attempt(ctx, func(ctx context.Context) (err error) {
+		_, there, err = l.s.current(ctx, getRequest{Seq: rec.stream})
+		return err
+	})
+	if err != nil || there {
+		return err
+	}
+	return l.s.DeleteSnapshots(ctx, l.session)
+}
+
+// DeleteSnapshots deletes what is saved of a session, under any version of the fold, without a trace. It is no error if
+// there is nothing.
+func (s *Store) DeleteSnapshots(ctx context.Context, session string) error {
+	if err := schemas.CheckSession(session); err != nil {
+		return fmt.Errorf("eventstore: %w", err)
+	}
+	prefix := "$KV." + schemas.BucketSnapshots + "."
+	err := s.retry(ctx, func(ctx context.Context) error {
+		stream, err := s.js.Stream(ctx, "KV_"+schemas.BucketSnapshots)
+		if err != nil {
+			return err
+		}
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+session+".*"))
+		if err != nil {
+			return err
+		}
+		for subject := range info.State.Subjects {
+			if err := s.deleteObject(ctx, snapshotObjectName(strings.TrimPrefix(subject, prefix))); err != nil {
+				return err
+			}
+			if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("eventstore: delete snapshots of session %s: %w", session, err)
+	}
+	return nil
 }
 
 // putSnapshot stores a snapshot, after the part of it that is kept in the object store, if there is one. It tries once
@@ -160,7 +205,7 @@ func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byt
 			if err != nil {
 				return err
 			}
-			if _, err := bucket.PutBytes(ctx, "snapshot."+key, object); err != nil {
+			if _, err := bucket.PutBytes(ctx, snapshotObjectName(key), object); err != nil {
 				return err
 			}
 		}

@@ -27,6 +27,9 @@ const compressAbove = 1 << 10
 
 func snapshotKey(session string, version int) string { return session + ".v" + strconv.Itoa(version) }
 
+// snapshotObjectName is the name of the object that has the state of a snapshot which is too large for its key.
+func snapshotObjectName(key string) string { return "snapshot." + key }
+
 // encodeSnapshot returns a snapshot's value and, if the state is above limit, what goes to the object store.
 func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (value, object []byte, err error) {
 	if len(state) > compressAbove {
@@ -40,9 +43,9 @@ func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (
 		}
 		state, h.Gzip = b.Bytes(), true
 	}
-	h.Digest = blobName(state)
+	h.Digest = digestOf(state)
 	if len(state) > limit {
-		h.Object = "snapshot." + snapshotKey(session, h.Version)
+		h.Object = snapshotObjectName(snapshotKey(session, h.Version))
 		object, state = state, nil
 	}
 	line, err := json.Marshal(h)
@@ -63,7 +66,7 @@ func decodeSnapshot(value []byte) (h snapshotHeader, stored []byte, err error) {
 
 // unpack returns the state out of what was stored of it.
 func (h snapshotHeader) unpack(stored []byte) ([]byte, error) {
-	if got := blobName(stored); got != h.Digest {
+	if got := digestOf(stored); got != h.Digest {
 		return nil, fmt.Errorf("state has the SHA-256 %s instead of %s", got, h.Digest)
 	}
 	if !h.Gzip {

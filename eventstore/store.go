@@ -34,6 +34,8 @@ type Options struct {
 	// FollowCheck is how often a quiet [Store.Follow] looks whether it has missed something, which only the death of a
 	// stream's leader between storing and republishing can cause; 0 means 15 s.
 	FollowCheck time.Duration
+	// Deleting says whether a session is being deleted by the deletion with this id; nil knows of none.
+	Deleting func(ctx context.Context, session, id string) (bool, error)
 	// ByConsumer has sessions read by consumers and not by batches of direct gets: permissions can restrict the creation
 	// of a consumer to a session's subject, and cannot restrict the gets. It costs two requests more for each read.
 	ByConsumer bool

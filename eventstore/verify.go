@@ -289,5 +289,5 @@ func (v *verifier) refold(ctx context.Context, state []byte, fold func(iter.Seq[
 }
 
 func digest(state []byte) string {
-	return fmt.Sprintf("%d bytes with the SHA-256 %s", len(state), blobName(state))
+	return fmt.Sprintf("%d bytes with the SHA-256 %s", len(state), digestOf(state))
 }

@@ -10,12 +10,18 @@ import (
 
 // Apply folds the next event into the state. It is total: the only error is an event of another session or with another
 // sequence than Seq+1, which changes nothing. An event that does not fit the state, which no driver of this module
-// writes, changes nothing but Seq.
+// writes, changes nothing but Seq and Tree.
 func (s *State) Apply(e schemas.Event) error {
 	if e.Seq != s.Seq+1 || s.Session != "" && e.Session != s.Session {
 		return fmt.Errorf("loop: event %s after %s/%d", e.ID(), s.Session, s.Seq)
 	}
 	s.Session, s.Seq = e.Session, e.Seq
+	s.apply(e)
+	s.Tree.Apply(e)
+	return nil
+}
+
+func (s *State) apply(e schemas.Event) {
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
 		s.acceptCommand(e, d)
@@ -23,6 +29,7 @@ func (s *State) Apply(e schemas.Event) error {
 		s.commandApplied(d)
 	case *schemas.CommandRejected:
 		s.know(d.CommandID)
+		s.gaveUp(d.CommandID)
 	case *schemas.CommandSuperseded:
 		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
@@ -42,12 +49,28 @@ func (s *State) Apply(e schemas.Event) error {
 		s.hookDecision(d)
 	case *schemas.AgentStart:
 		s.startRun(e, d)
+	case *schemas.Leaf, *schemas.Label, *schemas.Name, *schemas.Custom, *schemas.AddMessage:
+		s.applyToTree(e)
 	default:
 		if s.Run != nil {
 			s.applyToRun(s.Run, e)
 		}
 	}
-	return nil
+}
+
+// applyToTree folds what is done to the session's tree from outside a run.
+func (s *State) applyToTree(e schemas.Event) {
+	s.paid(e.Data.EventType(), e.CausationID)
+	switch d := e.Data.(type) {
+	case *schemas.Leaf:
+		s.moveLeaf(e, d)
+	case *schemas.Label:
+		s.setLabel(d)
+	case *schemas.Name:
+		s.Name = d.Name
+	case *schemas.AddMessage:
+		s.addEntry(entryID(e.Seq), customMessage(e, d))
+	}
 }
 
 func (s *State) know(id string) {
@@ -82,6 +105,8 @@ func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	switch c := data.(type) {
 	case *schemas.Abort:
 		s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.EndAbort})
+	case *schemas.Navigate:
+		s.Navigating = &Navigation{CommandID: d.CommandID, Navigate: *c}
 	case *schemas.Timer:
 		if s.Run != nil && c.RunID == s.Run.ID && c.Name == schemas.TimerRunDeadline {
 			s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.TimeoutRun})
@@ -102,11 +127,11 @@ func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandDa
 	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
 	switch c := data.(type) {
 	case *schemas.Prompt:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.Steer:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.FollowUp:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.Continue:
 	default:
 		return in, false
@@ -222,7 +247,7 @@ func (s *State) replaceTranscript(d *schemas.TranscriptReplaced) {
 	s.Messages = nil
 	for i, m := range d.Messages {
 		s.Messages = append(s.Messages, Entry{
-			ID: fmt.Sprintf("x%d.%d", s.Seq, i), Message: schemas.AnyMessage{Message: m},
+			ID: outsideID("x", s.Seq, i), Message: schemas.AnyMessage{Message: m},
 		})
 	}
 	if d.ClearQueues {

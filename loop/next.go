@@ -4,7 +4,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry] or [Rest].
+// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry], [Navigate] or [Rest].
 type Step interface{ step() }
 
 // Emit: append this event. CausationID is the command it goes back to, empty where the run's command is. The times and
@@ -72,6 +72,9 @@ func Next(s *State) Step {
 }
 
 func nextIdle(s *State) Step {
+	if s.Navigating != nil {
+		return s.nextNavigation()
+	}
 	if len(s.Prompts) == 0 {
 		return Rest{}
 	}

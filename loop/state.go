@@ -9,10 +9,11 @@ import (
 )
 
 // FoldVersion is the version of the fold. A snapshot of another version must not be used: replay instead.
-const FoldVersion = 1
+const FoldVersion = 2
 
-// State is what a session's log comes to. The zero value is the state before the first event. It is not safe for
-// concurrent use; its messages are shared with the events they came from and must not be changed. Its JSON is the
+// State is what a session's log comes to. The zero value is the state before the first event. Messages are what a model
+// is shown: the path from the root of the session's tree to its leaf. What is off the path is in the log, and nowhere
+// else. A State is not safe for concurrent use; its messages are shared with the events they came from and must not be changed. Its JSON is the
 // snapshot format of [FoldVersion].
 type State struct {
 	Session      string            `json:"session"`
@@ -31,6 +32,10 @@ type State struct {
 	Known        map[string]bool   `json:"taken,omitempty"` // ids of the commands that are in the log
 	Owed         []Owed            `json:"owed,omitempty"`  // by commands that were accepted, in order
 	Origin       *Origin           `json:"origin,omitempty"`
+	Tree         Tree              `json:"tree,omitzero"`
+	Name         string            `json:"name,omitempty"`   // of the session, for people
+	Labels       map[string]string `json:"labels,omitempty"` // by the id of the entry
+	Navigating   *Navigation       `json:"navigating,omitempty"`
 }
 
 // Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
@@ -49,7 +54,7 @@ type Settings struct {
 	Workspace     *string               `json:"workspace,omitempty"`
 }
 
-// Entry is a message of the transcript and its id.
+// Entry is a message of the path and the id that it has in the session's tree.
 type Entry struct {
 	ID      string             `json:"id"`
 	Message schemas.AnyMessage `json:"message"`
@@ -64,7 +69,8 @@ type Input struct {
 
 	TraceParent string `json:"traceparent,omitempty"`
 
-	Screened bool                  `json:"screened,omitempty"` // the hook input has been asked
+	Expand   bool                  `json:"expand,omitempty"`   // the text may name a template or skill of the workspace
+	Screened bool                  `json:"screened,omitempty"` // it is expanded, and the hook input has been asked
 	Begin    *schemas.HookDecision `json:"begin,omitempty"`    // what before_agent_start decided about the run it begins
 }
 

@@ -13,5 +13,9 @@ const (
 	HeaderDeadSize       = "Loopbus-Dead-Size"
 )
 
+// HeaderDeletion makes a message on the subject of a log the fence of the deletion with this id: the session's writer
+// has lost the session, whatever comes next.
+const HeaderDeletion = "Loopbus-Deletion"
+
 // NoSession stands in a dead letter's subject where there is no legal session id.
 const NoSession = "_"

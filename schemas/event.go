@@ -43,6 +43,11 @@ const (
 	EventApprovalRequested  EventType = "approval_requested"
 	EventApprovalResolved   EventType = "approval_resolved"
 	EventSessionBranched    EventType = "session_branched"
+	EventLeaf               EventType = "leaf"
+	EventLabel              EventType = "label"
+	EventSessionInfo        EventType = "session_info"
+	EventCustom             EventType = "custom"
+	EventCustomMessage      EventType = "custom_message"
 )
 
 // Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command it goes back to,
@@ -62,7 +67,8 @@ type Event struct {
 	Data          EventData
 }
 
-// EventData is the payload of an event: a pointer to one of the types of the event_*.go files and approval.go.
+// EventData is the payload of an event: a pointer to one of the types of the event_*.go files, approval.go, branch.go
+// and tree.go.
 type EventData interface {
 	EventType() EventType
 }
@@ -99,6 +105,11 @@ var eventTypes = map[EventType]func() EventData{
 	EventApprovalRequested:  func() EventData { return new(ApprovalRequested) },
 	EventApprovalResolved:   func() EventData { return new(ApprovalResolved) },
 	EventSessionBranched:    func() EventData { return new(SessionBranched) },
+	EventLeaf:               func() EventData { return new(Leaf) },
+	EventLabel:              func() EventData { return new(Label) },
+	EventSessionInfo:        func() EventData { return new(Name) },
+	EventCustom:             func() EventData { return new(Custom) },
+	EventCustomMessage:      func() EventData { return new(AddMessage) },
 }
 
 // DurableEventTypes lists the types a log may hold, in no order.

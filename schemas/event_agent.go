@@ -21,6 +21,7 @@ type RunConfig struct {
 	Budget        ProfileBudget    `json:"budget,omitzero"`     // of the profile
 	Hooks         []HookRef        `json:"hooks,omitempty"`     // asked in this order
 	Layers        []ToolLayer      `json:"layers,omitempty"`    // how Tools were put together
+	Sources       []PromptSource   `json:"sources,omitempty"`   // files that SystemPrompt shows
 }
 
 // Limits end a run; zero is off. Costs are in US dollars. The wall clock counts from agent_start. The budgets of tokens

@@ -20,7 +20,7 @@ func decodeQuery(name string, raw []byte) (any, error) {
 		"approvals_page": new(schemas.ApprovalsPage), "session_tree": new(schemas.SessionTree),
 		"session_state": new(schemas.SessionState), "messages_page": new(schemas.MessagesPage),
 		"events_page": new(schemas.EventsPage), "outcome": new(schemas.Outcome),
-		"session_stats": new(schemas.SessionStats), "tools_page": new(schemas.ToolsPage),
+		"session_stats": new(schemas.SessionStats), "tools_page": new(schemas.ToolsPage), "models_page": new(schemas.ModelsPage),
 		"query_error": new(schemas.QueryError),
 	}[name]
 	return into, json.Unmarshal(raw, into)

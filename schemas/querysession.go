@@ -9,11 +9,14 @@ import (
 
 // SessionState is what a session's log comes to at its event Seq. Model, ThinkingLevel, Profile and Workspace are those
 // of its newest run where Run is set or it has run, else what its settings have chosen. Messages counts the transcript.
-// LastEnd is the end of its newest run.
+// LastEnd is the end of its newest run. Leaf is the entry of the tree that the next one will be a child of, "" for the
+// root.
 type SessionState struct {
 	Session       string         `json:"session"`
 	Seq           uint64         `json:"seq"`
 	Status        SessionStatus  `json:"status"`
+	Name          string         `json:"name,omitempty"`
+	Leaf          string         `json:"leaf,omitempty"`
 	Model         *ModelRef      `json:"model,omitempty"`
 	ThinkingLevel ThinkingLevel  `json:"thinkingLevel,omitempty"`
 	Profile       string         `json:"profile,omitempty"`

@@ -27,6 +27,7 @@ const (
 	BucketSnapshots = "agent_snapshots"
 	BucketProfiles  = "agent_profiles"
 	BucketBlobs     = "agent_blobs"
+	BucketDeletions = "agent_deletions"
 	BucketInputs    = "agent_inputs"
 )
 

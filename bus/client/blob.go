@@ -59,7 +59,7 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("data %s: %w", ref, err)
 	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name[strings.LastIndexByte(name, '/')+1:] {
 		return nil, fmt.Errorf("%w: the data of %s has another digest", ErrDamaged, ref)
 	}
 	return data, nil

@@ -159,6 +159,9 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 	}
 	if err := c.dispatch.Dispatch(ctx, req, false); err != nil {
 		c.giveUp(req)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return nil, err
 	}
 	tick := time.NewTicker(c.o.LookEvery)

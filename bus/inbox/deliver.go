@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -41,6 +42,9 @@ func (in *Inbox) fly(ctx context.Context, f *flight) {
 	}
 	failures, conflicts := 0, 0
 	for {
+		if (failures+conflicts > 0 || in.stale(f)) && in.gone(ctx, f) {
+			return
+		}
 		err := in.try(ctx, f, failures)
 		if err == nil {
 			if in.acknowledge(f) {
@@ -52,6 +56,7 @@ func (in *Inbox) fly(ctx context.Context, f *flight) {
 		if isForAnother(err) {
 			pause = doubled(firstConflictPause, lastConflictPause, conflicts)
 			conflicts++
+			in.doubt(f)
 			in.o.Logger.Debug("delivery given up", "session", f.session, "seq", f.seq, "err", err)
 		} else {
 			if failures > 0 { // the first time at once
@@ -81,7 +86,11 @@ func (in *Inbox) logFailure(ctx context.Context, f *flight, failures int, err er
 	if in.isDraining() || ctx.Err() != nil || errors.Is(err, ErrMoved) {
 		return
 	}
-	in.o.Logger.Error("delivery failed", "session", f.session, "seq", f.seq, "attempt", failures, "err", err)
+	level := slog.LevelDebug
+	if in.complaints.first(f.session, err.Error(), time.Now()) {
+		level = slog.LevelError
+	}
+	in.o.Logger.Log(ctx, level, "delivery failed", "session", f.session, "seq", f.seq, "attempt", failures, "err", err)
 }
 
 // pause waits before the next attempt. It returns false if there is to be none: the message comes again, here or

@@ -17,6 +17,7 @@ type flight struct {
 	session   string // "" if the message has no legal one
 	queue     string // key of its queue
 	stored    time.Time
+	received  time.Time
 	counted   bool            // a lost runner may have begun it
 	before    <-chan struct{} // closed when an earlier flight of the message has ended; nil if there was none
 	done      chan struct{}   // closed when this one has ended
@@ -26,6 +27,7 @@ type flight struct {
 	epoch   *epoch                  // that delivered it; guarded
 	ended   int                     // Inbox.ended when the attempt under way began; guarded
 	entered bool                    // the next of its session may be at work; guarded
+	doubted bool                    // its session was lost while it waited; guarded
 	dropped bool                    // it is not this flight's to settle any more; guarded
 	cancel  context.CancelCauseFunc // ends the attempt under way; guarded
 }
@@ -67,7 +69,7 @@ func (in *Inbox) receive(ep *epoch, msg jetstream.Msg) {
 
 func (in *Inbox) newFlight(ep *epoch, msg jetstream.Msg, md *jetstream.MsgMetadata) *flight {
 	f := &flight{
-		seq: md.Sequence.Stream, stored: md.Timestamp, raw: msg, msg: msg, epoch: ep, done: make(chan struct{}),
+		seq: md.Sequence.Stream, stored: md.Timestamp, received: time.Now(), raw: msg, msg: msg, epoch: ep, done: make(chan struct{}),
 		partition: partitionOf(in.conn.Subjects(), msg.Subject()),
 		counted:   ep.suspect && ep.received <= ep.waiting,
 	}
@@ -165,7 +167,7 @@ func (in *Inbox) restart(f *flight, cause error) {
 	}
 	next := &flight{
 		seq: f.seq, partition: f.partition, session: f.session, queue: f.queue, stored: f.stored, entered: f.entered,
-		raw: f.raw, msg: f.msg, epoch: f.epoch, before: f.done, done: make(chan struct{}),
+		received: f.received, raw: f.raw, msg: f.msg, epoch: f.epoch, before: f.done, done: make(chan struct{}),
 	}
 	in.flights[f.seq] = next
 	if !f.entered {

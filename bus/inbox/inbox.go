@@ -38,8 +38,10 @@ type Inbox struct {
 	members  *membership.Membership
 	attempts *attempts
 	metrics  *metrics
-	ready    chan struct{}
-	once     sync.Once
+
+	complaints complaints
+	ready      chan struct{}
+	once       sync.Once
 
 	// Set by run, before anything is delivered.
 	stream     jetstream.Stream

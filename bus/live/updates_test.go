@@ -1,8 +1,10 @@
 package live_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +86,7 @@ func (h *collector) expect(t testing.TB, want ...string) {
 }
 
 func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Hour})
@@ -105,6 +108,7 @@ func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
 }
 
 func TestUpdatesGoOutAfterTheInterval(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: 20 * time.Millisecond})
@@ -117,6 +121,7 @@ func TestUpdatesGoOutAfterTheInterval(t *testing.T) {
 }
 
 func TestUpdatesOfToolsReplaceEachOther(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Hour})
@@ -129,6 +134,7 @@ func TestUpdatesOfToolsReplaceEachOther(t *testing.T) {
 }
 
 func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	for name, o := range map[string]live.Options{
 		"as they come": {Interval: -1},
@@ -147,6 +153,7 @@ func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
 }
 
 func TestUpdatesConcurrently(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Millisecond})
@@ -174,6 +181,7 @@ func TestUpdatesConcurrently(t *testing.T) {
 }
 
 func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	u := live.New(c, live.Options{Interval: -1})
 	const before, after = 50, 50
@@ -210,6 +218,7 @@ func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
 }
 
 func TestWatchUpdatesEnds(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	ctx, cancel := context.WithTimeout(bustest.Deadline(t), 50*time.Millisecond)
 	defer cancel()
@@ -243,4 +252,23 @@ func BenchmarkUpdates(b *testing.B) {
 		h.mu.Unlock()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/deltas, "ns/delta")
+}
+
+// Updates that the server would refuse are said once, however many there are.
+func TestUpdatesOverThePayloadLimitWarnOnce(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	h := listen(t, c, "s1")
+	var log bytes.Buffer
+	u := live.New(c, live.Options{Interval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	large := strings.Repeat("x", int(c.NATS().MaxPayload())+1)
+	for i := range 10 {
+		u.Update(context.Background(), schemas.Update{Session: "s1", Event: uint64(i + 1), Time: time.Now(), Source: "/w",
+			Data: &schemas.ToolExecutionUpdate{ToolCallID: "x", ToolName: "bash", PartialResult: schemas.TextResult(large)}})
+	}
+	u.Update(context.Background(), delta("s1", 20, text(0, "small")))
+	h.expect(t, "1:text_delta[0]small")
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || strings.Contains(log.String(), "xxx") {
+		t.Errorf("%d warnings: %.500s", n, log.String())
+	}
 }

@@ -111,6 +111,7 @@ func (l *line) said(t *testing.T, who *bytes.Buffer, words string) {
 // TestARequestThatMeetsAServerThatStops is on its way to a server when that stops. It is answered at once: its caller
 // waits for idle no sooner than in an hour.
 func TestARequestThatMeetsAServerThatStops(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	l := newLine(t, server)
 	serving, err := bus.Connect(bustest.Deadline(t),

@@ -18,7 +18,7 @@ const (
 	Objects       Name = "objects"        // reads payloads over 256 KiB
 	LiveViewer    Name = "live_viewer"    // sees what happens in one session from now on
 	Querier       Name = "querier"        // asks about one session
-	Lister        Name = "lister"         // lists sessions
+	Lister        Name = "lister"         // lists sessions and models
 	Auditor       Name = "auditor"        // reads all logs
 	Observer      Name = "observer"       // lists runners, tools and profiles
 	Profiles      Name = "profiles"       // writes profiles
@@ -79,7 +79,7 @@ var roles = []Role{
 		Subscribe: []string{"<prefix>.live.<session>.>"}},
 	{Name: Querier, About: "asks about `<session>`", Publish: []string{
 		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome}"}},
-	{Name: Lister, About: "lists sessions", Publish: []string{"<prefix>.query.{sessions,approvals}"}},
+	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
 	{Name: Auditor, About: "reads all logs", Publish: []string{
 		"$JS.API.STREAM.INFO.{AGENT_EVT,KV_agent_snapshots}", "$JS.API.DIRECT.GET.AGENT_EVT",
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*", "$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.>",
@@ -112,8 +112,8 @@ var roles = []Role{
 }
 
 var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Publish: []string{
-	"<prefix>.>", "$JS.API.>", "$JS.ACK.>", "$KV.{agent_tools,agent_runners,agent_snapshots,agent_sessions}.>",
-	"$O.agent_blobs.>", "$SRV.>",
+	"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
+	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions}.>", "$O.agent_blobs.>", "$SRV.>",
 }, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 
 // Importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,

@@ -22,6 +22,7 @@ const (
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
+	resourceBytes    = 64 << 20
 )
 
 // streamSpecs are the streams of docs/architecture.md, and the one that timers wait in.
@@ -176,11 +177,16 @@ func bucketSpecs(o Options) []spec {
 	return []spec{
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketTools, Description: "tools that workers announce",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketResources,
+			Description: "what workspaces have for prompts", MaxBytes: resourceBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketRunners, Description: "live runners",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions",
 			MaxBytes: o.SnapshotMaxBytes}),
-		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSessions, Description: "index of the sessions"}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSessions, Description: "index of the sessions",
+			LimitMarkerTTL: markerTTL}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketDeletions, Description: "sessions that are being deleted",
+			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
 			MaxBytes: profileBytes}),
 		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketBlobs,

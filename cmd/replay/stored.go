@@ -110,7 +110,7 @@ func (l *logs) split(ctx context.Context, session string, m jetstream.Msg) (s st
 	return s, nil
 }
 
-// fetch returns a payload out of the object store, where it has the name of its SHA-256.
+// fetch returns a payload out of the object store, where its name ends with its SHA-256.
 func (l *logs) fetch(ctx context.Context, ref string) ([]byte, error) {
 	name, ok := strings.CutPrefix(ref, "nats://"+schemas.BucketBlobs+"/")
 	if !ok {
@@ -124,7 +124,7 @@ func (l *logs) fetch(ctx context.Context, ref string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("payload %s: %w", ref, err)
 	}
-	if sum := sha256.Sum256(payload); hex.EncodeToString(sum[:]) != name {
+	if sum := sha256.Sum256(payload); hex.EncodeToString(sum[:]) != name[strings.LastIndexByte(name, '/')+1:] {
 		return nil, fmt.Errorf("payload %s has the SHA-256 %x", ref, sum)
 	}
 	return payload, nil

@@ -17,9 +17,9 @@ import (
 // imageTypes are what every vendor takes.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// input is the prompt with its files. Text is text, whatever it looks like.
+// input is the prompt with its files. Text is text, whatever it looks like, but for /name of a prompt template.
 func (o *onceSettings) input(stdin io.Reader) (schemas.Input, error) {
-	in := schemas.Input{Text: o.Prompt}
+	in := schemas.Input{Text: o.Prompt, Expand: strings.HasPrefix(o.Prompt, "/")}
 	room := schemas.MaxInputBytes
 	for _, path := range o.Attach {
 		data, err := readFile(path, stdin, room)

@@ -51,7 +51,7 @@ func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	if notice := o.Models.chosenBecause; notice != "" {
 		fmt.Fprintln(call.IO.Stderr, notice)
 	}
-	s, err := open(ctx, o, o.Observe.logger(call.IO))
+	s, err := open(ctx, o, o.Observe.Logger(call.IO))
 	if err != nil {
 		return err
 	}

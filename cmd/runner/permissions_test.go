@@ -95,11 +95,12 @@ func (g *guarded) conn(user string) *bus.Conn {
 // TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one,
 // which may do no more either.
 func TestRunnersKeepToTheirPermissions(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]permissions.Name{
 		"runner":  {permissions.Runner, permissions.ModelServer, permissions.RunnerReplies},
 		"keyless": {permissions.KeylessRunner, permissions.RunnerReplies}, "worker": {permissions.Runner},
-		"sender": {permissions.Sender}, "querier": {permissions.Querier},
-		"lister": {permissions.Lister}})
+		"sender": {permissions.Sender}, "querier": {permissions.Querier}, "lister": {permissions.Lister},
+	})
 	w := &world{t: t, url: g.as("worker"), conn: g.conn(admin), root: t.TempDir()}
 	if err := streams.Setup(t.Context(), w.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
@@ -164,9 +165,9 @@ func (g *guarded) queried(session string) {
 
 // TestModelsAndKeysWithTheirPermissions has every role of a model call and of a key as a user of its own.
 func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]permissions.Name{"asker": {permissions.ModelUser},
-		"models": {permissions.ModelServer}, "keys": {permissions.KeyService},
-		"keyuser": {permissions.KeyUser}})
+		"models": {permissions.ModelServer}, "keys": {permissions.KeyService}, "keyuser": {permissions.KeyUser}})
 	ended := make(chan struct{})
 	played, err := scripted.Parse([]byte(`[{"text":"said behind the bus"}]`))
 	if err != nil {
@@ -209,11 +210,11 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 
 // TestWhatRolesMayNot holds for each role what it may and, next to it, what it may not.
 func TestWhatRolesMayNot(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]permissions.Name{
 		"sender": {permissions.Sender}, "viewer": {permissions.Viewer}, "worker": {permissions.Worker},
-		"asker": {permissions.ModelUser}, "models": {permissions.ModelServer},
-		"keys": {permissions.KeyService}, "keyuser": {permissions.KeyUser}, "runner": {permissions.Runner},
-		"keyless":  {permissions.KeylessRunner},
+		"asker": {permissions.ModelUser}, "models": {permissions.ModelServer}, "keys": {permissions.KeyService},
+		"keyuser": {permissions.KeyUser}, "runner": {permissions.Runner}, "keyless": {permissions.KeylessRunner},
 		"approver": {permissions.Approver}, "profiles": {permissions.Profiles}, "hook": {permissions.Hook},
 		"querier": {permissions.Querier}, "lister": {permissions.Lister}, "teller": {permissions.RunnerReplies},
 	})

@@ -21,6 +21,7 @@ import (
 // TestAWorkerKeepsToItsPermissions has a worker that may do what the documents say for its queue, whose consumer
 // somebody else has made, and no more: it announces, takes a call, answers and withdraws.
 func TestAWorkerKeepsToItsPermissions(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, map[string][]permissions.Name{"worker": {permissions.Worker}})
 	conn := g.conn(admin)
 	if err := streams.Setup(t.Context(), conn, streams.Options{}); err != nil {

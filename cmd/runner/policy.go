@@ -66,6 +66,6 @@ func (s *service) serveExtensions(ctx context.Context) error {
 	}
 	return toolserve.Serve(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID + "-x", Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait,
-		StopTimeout: s.o.Server.StopTimeout, Logger: s.log,
+		StopTimeout: s.o.Server.StopTimeout, Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	}, set)
 }

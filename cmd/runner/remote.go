@@ -52,7 +52,7 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 	if names := unused(call); len(names) > 0 {
 		fmt.Fprintf(call.IO.Stderr, "not used, because the runners at --nats have their own: %s\n", strings.Join(names, ", "))
 	}
-	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.logger(call.IO))
+	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.Logger(call.IO))
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,10 @@ func (o *onceSettings) Check(c *cli.Call) (errs []error) {
 	switch given := c.Given("prompt"); {
 	case given && strings.TrimSpace(o.Prompt) == "":
 		errs = append(errs, errors.New("--prompt: is empty"))
-	case c.Command == commandDefault && !given && (c.Given("session") || c.ByFlag("attach") || o.JSON):
-		errs = append(errs, errors.New("--session, --attach and --json go with --prompt"))
+	case c.Command == commandDefault && !given && (c.Given("session") || o.JSON):
+		errs = append(errs, errors.New("--session and --json go with --prompt"))
+	case c.Command == commandDefault && !given && c.ByFlag("attach"):
+		errs = append(errs, errors.New("--attach goes with --prompt"))
 	}
 	return errs
 }
@@ -82,7 +84,7 @@ func (c *defaultCommand) Run(ctx context.Context, io *cli.IO) error {
 	if c.Options.once {
 		return runPrompt(ctx, c.call, &c.Options, &c.Once)
 	}
-	return serve(ctx, &c.Options, c.Options.Observe.logger(io))
+	return serve(ctx, &c.Options, io)
 }
 
 // runCommand is `runner run`.

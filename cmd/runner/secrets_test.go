@@ -78,6 +78,7 @@ func wantNoSecretIn(t *testing.T, dir string) {
 // and a vendor that says the key back. The key is in no message but the service's own, no stored file, no log and no
 // event.
 func TestNoKeyIsSentOverTheBus(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seen := make(chan bool, 100)
 	vendor := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {

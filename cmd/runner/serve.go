@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/dial"
@@ -17,6 +17,8 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
@@ -33,17 +35,21 @@ type service struct {
 	log      *slog.Logger
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
-	outputs  string // directory of outputs of commands that are too long to be shown; "" is the default
+	traces   *observe.Traces
+	out      io.Writer // where links are printed
+	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
 	closers  []func()
 }
 
 // serve runs until ctx ends and drains.
-func serve(ctx context.Context, o *options, log *slog.Logger) error {
+func serve(ctx context.Context, o *options, io *cli.IO) error {
+	log := o.Observe.Logger(io)
 	s, err := open(ctx, o, log)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.out = io.Stdout
 	durability, err := s.durability(ctx)
 	if err != nil {
 		return err
@@ -77,9 +83,7 @@ func (s *service) where() string {
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: prometheus.NewRegistry()}
-	s.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -92,12 +96,12 @@ func (s *service) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tracing, err := newTracing(ctx, s.o)
+	traces, err := observe.NewTraces(ctx, s.o.Observe.OTLP, "runner", s.o.Server.ID)
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, tracing.close)
-	if s.Runner, err = wiring.New(ctx, conn, s.o.runner(conn, tracing, s.log, s.registry)); err != nil {
+	s.traces, s.closers = traces, append(s.closers, traces.Close)
+	if s.Runner, err = wiring.New(ctx, conn, s.o.runner(conn, traces, s.log, s.registry)); err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.Runner.Close)
@@ -195,7 +199,7 @@ func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) e
 	if len(s.o.Policy.ExtensionTools) > 0 {
 		beside = append(beside, s.serveExtensions)
 	}
-	if s.o.Observe.HTTP != "off" {
+	if s.o.Observe.HTTP != observe.Off {
 		beside = append(beside, s.serveHTTP)
 	}
 	err := s.Run(ctx, beside...)
@@ -207,8 +211,9 @@ func (s *service) serveTools(ctx context.Context) error {
 	return toolserve.Run(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID, Workspace: s.o.Sessions.Workspace, Tools: s.o.Tools.Tools, Root: s.o.Tools.Root,
 		Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait, StopTimeout: s.o.Server.StopTimeout,
-		Bash:    toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
-		Environ: os.Environ(), Logger: s.log, Registerer: s.registry,
+		NoResources: s.o.Tools.NoResources,
+		Bash:        toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
+		Environ:     os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	})
 }
 

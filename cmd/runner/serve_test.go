@@ -62,6 +62,7 @@ func ask[T any](t *testing.T, nc *nats.Conn, subject string) (answer T) {
 }
 
 func TestServe(t *testing.T) {
+	t.Parallel()
 	p := startServing(t, "--id", "r1", "--model", "rehearsal", "--log-level", "debug").ready()
 	web := "http://" + p.logged("health and metrics", "address")
 	nc := natsOf(t, p)
@@ -87,7 +88,7 @@ func TestServe(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok",
-		"/metrics": `loopbus_runs_total{reason="no_tool_calls"} 1`} {
+		"/metrics": `loopbus_runs_total{profile="",reason="no_tool_calls"} 1`} {
 		if code, body := get(web + path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %q is missing in\n%s", path, code, want, body)
 		}
@@ -156,6 +157,7 @@ func command(t *testing.T, nc *nats.Conn, subject, payload string) (a ack) {
 }
 
 func TestOneServerPerStore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startServing(t, "--store", dir).ready()
 	other := startServing(t, "--store", dir).wantExit(1)
@@ -168,6 +170,7 @@ func TestOneServerPerStore(t *testing.T) {
 
 // The second signal does not wait for what the first one lets finish: here a command that runs on.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	release := func() { _ = os.WriteFile(filepath.Join(root, "go"), nil, 0o600) }
 	t.Cleanup(release) // for the command, which nobody kills

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"context"
+	"errors"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/queries"
@@ -31,6 +32,12 @@ type tracked struct {
 // open opens the log of a session that this runner is about to drive.
 func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	log, err := r.Store.Open(ctx, session)
+	if errors.Is(err, eventstore.ErrDeleting) {
+		// Whoever deletes it may have died. What the inbox had for the session that is deleted is gone after this.
+		if err = r.Deleter.Resume(ctx, session); err == nil {
+			log, err = r.Store.Open(ctx, session)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +64,19 @@ func (r *Runner) outcome(ctx context.Context, session, command string) (e schema
 	return e, found, err
 }
 
-// Queries are the endpoints of the runner's service where clients ask about sessions. window says how many tokens a
-// model takes; nil knows of none.
-func (r *Runner) Queries(window func(m schemas.ModelRef) int64) []service.Endpoint {
+// Catalogue is what queries are answered with about models. Window says how many tokens one takes, Models lists those
+// there are; nil knows of none.
+type Catalogue struct {
+	Window func(m schemas.ModelRef) int64
+	Models func() []schemas.ModelInfo
+}
+
+// Queries are the endpoints of the runner's service where clients ask about sessions and models.
+func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 	return queries.Endpoints(r.Conn, queries.Options{
-		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: window, Damaged: eventstore.ErrDamaged,
-		Logger: r.o.Logger,
+		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: c.Window, Models: c.Models,
+		Tree:    func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
+		Damaged: eventstore.ErrDamaged, Logger: r.o.Logger,
 	})
 }
 

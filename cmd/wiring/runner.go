@@ -18,6 +18,7 @@ import (
 	"github.com/loopbus/loopbus/bus/models"
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/host"
@@ -62,13 +63,15 @@ type Options struct {
 
 // Runner is a runner on a connection. Its fields may be used, not changed. All methods may be called concurrently.
 type Runner struct {
-	Conn     *bus.Conn
-	Store    *eventstore.Store
-	Toolbox  *registry.Toolbox
-	Profiles *registry.Profiles
-	Index    *index.Index
-	Host     *host.Host
-	Inbox    *inbox.Inbox
+	Conn      *bus.Conn
+	Store     *eventstore.Store
+	Toolbox   *registry.Toolbox
+	Profiles  *registry.Profiles
+	Resources *registry.Resources
+	Index     *index.Index
+	Deleter   *retention.Deleter
+	Host      *host.Host
+	Inbox     *inbox.Inbox
 
 	o       Options
 	metrics *metrics       // nil: none
@@ -93,20 +96,29 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	r := &Runner{Conn: conn, o: o, ready: make(chan struct{})}
 	o.Inbox.Outcome = r.outcome
 	if o.Registerer != nil {
-		r.metrics = newMetrics(o.Registerer, func() int { return r.Host.Loaded() })
+		r.metrics = newMetrics(o.Registerer, o.Tools)
+		r.metrics.begin(o.Host.Defaults, o.Host.Profile, o.Tools)
 		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
 	}
 	var err error
+	o.Store.Deleting = func(ctx context.Context, session, id string) (bool, error) {
+		return r.Deleter.Deleting(ctx, session, id)
+	}
 	if r.Store, err = eventstore.New(conn.Events(), o.Store); err != nil {
 		return nil, err
 	}
+	r.Deleter = retention.NewDeleter(conn, retention.Options{Store: r.Store, Logger: o.Logger})
 	if r.Inbox, err = inbox.New(conn, o.Inbox); err != nil {
 		return nil, err
 	}
 	r.Index = openIndex(conn, r.Store, o)
 	r.Toolbox = registry.NewToolbox(conn, o.Logger)
 	r.Profiles = registry.NewProfiles(conn, host.ErrNoProfile, o.Logger)
+	r.Resources = registry.NewResources(conn, o.Logger)
 	r.Host = host.New(r.hostOptions())
+	if o.Registerer != nil {
+		r.registerGauges(o.Registerer)
+	}
 	if o.Serve != nil {
 		r.models = models.NewServer(conn, models.ServerOptions{
 			Model: o.Serve, StopTimeout: o.Inbox.StopTimeout, Logger: o.Logger,
@@ -121,7 +133,7 @@ func (r *Runner) hostOptions() host.Options {
 		h.OnEvent = r.metrics.then(h.OnEvent)
 	}
 	h.Open = r.open
-	h.Toolbox, h.Profiles, h.Pipeline = r.Toolbox, r.Profiles, pipeline.Build
+	h.Toolbox, h.Profiles, h.Resources, h.Pipeline = r.Toolbox, r.Profiles, r.Resources, pipeline.Build
 	h.Tools, h.Live = dispatch.New(r.Conn), live.New(r.Conn, r.o.Updates)
 	h.Timers, h.Services, h.Budgets = bus.NewTimers(r.Conn), bus.NewHooks(r.Conn), bus.NewBudgets(r.Conn)
 	h.Source, h.Logger = "/loopbus/runner/"+r.o.ID, r.o.Logger
@@ -196,6 +208,7 @@ func (r *Runner) Close() {
 		r.o.Logger.Warn("sessions not closed", "err", err)
 	}
 	r.Index.Close()
+	r.Resources.Close()
 	r.Profiles.Close()
 	r.Toolbox.Close()
 }

@@ -99,7 +99,7 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	var err error
 	d.View(func(s *loop.State) {
 		if s.Seq == seq {
-			d.startRunSpan(ctx, step.Inputs)
+			d.startRunSpan(ctx, step.Inputs, config.Profile)
 			begun, err = d.append(ctx, start, cause)
 		}
 	})
@@ -119,10 +119,13 @@ func sameConfig(a, b schemas.RunConfig) bool {
 
 // endRun gives up what belongs to the run that has just ended, but for its signal, which the listeners of agent_end
 // still see. The caller holds the lock.
-func (d *Driver) endRun() {
+func (d *Driver) endRun(end *schemas.AgentEnd) {
+	for _, f := range d.flights {
+		f.end(spanAborted)
+	}
 	clear(d.flights)
 	d.grace = nil
-	d.spans.endRun()
+	d.spans.endRun(end)
 	d.disarmDeadline()
 }
 

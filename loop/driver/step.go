@@ -44,6 +44,8 @@ func (d *Driver) step(ctx context.Context) (done bool, err error) {
 		return false, d.runTools(ctx, step)
 	case loop.Retry:
 		return false, d.retry(ctx, step)
+	case loop.Navigate:
+		return false, d.navigate(ctx, step)
 	}
 	return false, nil
 }

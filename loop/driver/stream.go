@@ -21,7 +21,8 @@ type modelCall struct {
 	seq     uint64 // of its message_start
 	feed    feed
 	partial *schemas.AssistantMessage
-	failure schemas.FailureCode // of the terminal event
+	failure schemas.FailureCode       // of the terminal event
+	final   *schemas.AssistantMessage // the whole reply, once it is there
 	idle    idleWatch
 }
 
@@ -130,6 +131,7 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	if final.StopReason == schemas.StopError {
 		end.FailureCode, end.Retryable = c.failure, c.retryable(final)
 	}
+	c.final = final
 	if c.id == "" {
 		if err := c.open(final); err != nil {
 			return err

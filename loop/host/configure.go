@@ -36,6 +36,10 @@ func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRe
 				return r
 			}
 		}
+	case *schemas.Navigate:
+		return h.refuseTarget(ctx, c, d.TargetID)
+	case *schemas.Label:
+		return h.refuseTarget(ctx, c, d.TargetID)
 	case *schemas.SetProfile:
 		if _, err := h.profile(ctx, d.Profile); errors.Is(err, ErrNoProfile) {
 			r.Code, r.Reason = schemas.RejectNoProfile, err.Error()
@@ -99,10 +103,10 @@ func (h *Host) configure(ctx context.Context, session string, set loop.Settings)
 	}
 	if h.o.Pipeline == nil {
 		config.Tools = chosen(inWorkspace(announced, config.Workspace), set)
-		return config, nil
+	} else {
+		config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
 	}
-	config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
-	return config, nil
+	return config, h.showResources(ctx, session, &config, p)
 }
 
 // follow is what a profile chooses.

@@ -34,6 +34,8 @@ type Options struct {
 	// Profiles are the named agents that sessions may follow; nil has none. Profile is that of sessions that name none.
 	Profiles Profiles
 	Profile  string
+	// Resources are what workspaces have for prompts; nil has nothing.
+	Resources Resources
 	// CheckModel says whether a model can be served; nil accepts every model.
 	CheckModel func(m schemas.ModelRef) error
 

@@ -81,7 +81,7 @@ func (v *View) State() schemas.SessionState {
 		Session: s.Session, Seq: s.Seq, Status: v.status(), ThinkingLevel: s.Config.ThinkingLevel,
 		Profile: s.Config.Profile, Workspace: s.Config.Workspace, Messages: len(s.Messages), Runs: s.Runs,
 		Prompts: inputs(s.Prompts), Steering: inputs(s.Steering), FollowUp: inputs(s.FollowUp),
-		Usage: s.Usage, ErrorMessage: cut(s.ErrorMessage, maxError),
+		Name: s.Name, Leaf: s.Tree.Leaf, Usage: s.Usage, ErrorMessage: cut(s.ErrorMessage, maxError),
 	}
 	if s.Runs > 0 {
 		out.Model = new(s.Config.Model)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,9 @@ type Options struct {
 	// AnnounceTTL is how long announcements outlive a worker that died, in whole seconds, default 30 s. They are
 	// renewed three times as often.
 	AnnounceTTL time.Duration
+	// Resources, if not nil, returns what the directory of the tools has for prompts. It is called before each
+	// announcement, so that changes are announced with the next one. The worker fills in workspace, itself, and since when.
+	Resources func(ctx context.Context) (schemas.Resources, error)
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration
 	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
@@ -78,8 +82,11 @@ type Options struct {
 	AbandonAfter time.Duration
 	// Logger records calls that could not be answered at once; nil discards. Arguments and results are not logged.
 	Logger *slog.Logger
-	// Registerer takes the metrics of the calls; nil means none.
+	// Registerer takes the metrics of the calls; nil means none. Workers of one process may share it.
 	Registerer prometheus.Registerer
+	// Trace, if not nil, begins a span of a call that is about to be executed: the tool gets the context that it returns,
+	// and the function is called with the call's outcome.
+	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
 }
 
 // check fills in defaults and returns all mistakes.
@@ -110,6 +117,11 @@ func (o *Options) check() error {
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)
 	o.AbandonAfter = orDefault(o.AbandonAfter, DefaultAbandonAfter)
+	if o.Trace == nil {
+		o.Trace = func(ctx context.Context, _ schemas.ToolRequest) (context.Context, func(string)) {
+			return ctx, func(string) {}
+		}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/dial"
+	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -115,6 +116,12 @@ func (o *Connection) Client(ctx context.Context, name string, log *slog.Logger) 
 		return nil, err
 	}
 	return client.Connect(o.URL(), client.Options{Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
+}
+
+// Upstream is the server that WebSockets are bridged to. Credentials are no part of it.
+func (o *Connection) Upstream() natsws.Upstream {
+	c := o.Settings()
+	return natsws.Upstream{URL: o.URL(), CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
 }
 
 // Bus connects as a runner or worker does, trying until ctx ends if a server that is there does not answer yet. The

@@ -92,15 +92,18 @@ func (c *chat) do(ctx context.Context, line string) error {
 	case "/show":
 		return c.showResult(schemas.CallKey(rest))
 	}
+	if expanded, ok := strings.CutPrefix(line, "//"); ok {
+		return c.send(ctx, schemas.Input{Text: "/" + expanded, Expand: true})
+	}
 	if strings.HasPrefix(word, "/") && !strings.Contains(word[1:], "/") {
 		return fmt.Errorf("%s is no command of the chat%s", word, cli.Suggest(word,
 			[]string{"/help", "/abort", "/clear", "/followup", "/model", "/show", "/quit"}))
 	}
-	return c.send(ctx, line)
+	return c.send(ctx, client.Text(line))
 }
 
 // send steers the run under way, or begins one.
-func (c *chat) send(ctx context.Context, text string) (err error) {
+func (c *chat) send(ctx context.Context, in schemas.Input) (err error) {
 	c.mu.Lock()
 	steer := c.running
 	if !steer {
@@ -110,10 +113,10 @@ func (c *chat) send(ctx context.Context, text string) (err error) {
 	}
 	c.mu.Unlock()
 	if steer {
-		_, err = c.session.Steer(ctx, client.Text(text))
+		_, err = c.session.Steer(ctx, in)
 		return err
 	}
-	if _, err = c.session.Prompt(ctx, client.Text(text)); err != nil {
+	if _, err = c.session.Prompt(ctx, in); err != nil {
 		c.mu.Lock()
 		c.expected = max(0, c.expected-1)
 		c.rest()

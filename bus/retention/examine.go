@@ -1,0 +1,139 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// ErrBusy is wrapped by errors about a session that is not deleted because something of it is under way.
+var ErrBusy = errors.New("session is busy")
+
+// ErrNoSession is wrapped by errors about a session that has no log.
+var ErrNoSession = errors.New("no such session")
+
+// condition is what a session is found to be doing.
+type condition struct {
+	tail   uint64 // place of the newest message on the log's subject
+	events uint64
+	last   time.Time // of its newest event
+	busy   []string  // what is under way
+}
+
+func (c condition) err(session string) error {
+	if len(c.busy) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: session %s: %s", ErrBusy, session, strings.Join(c.busy, ", "))
+}
+
+// examine reads the log of a session, its part of the inbox and its timers. A damaged log says nothing about what is
+// under way: nobody drives its session.
+func (d *Deleter) examine(ctx context.Context, session string) (c condition, err error) {
+	var entry index.Entry
+	damaged := false
+	fetch := func(ref string) ([]byte, error) { return d.o.Store.Payload(ctx, ref) }
+	for m, err := range d.o.Store.Messages(ctx, session) {
+		if errors.Is(err, eventstore.ErrDeleted) {
+			return condition{}, nil
+		}
+		if err != nil {
+			return c, err
+		}
+		c.tail = m.Stream
+		if m.Foreign || damaged {
+			continue
+		}
+		events, err := schemas.DecodeLog(session, m.Header, m.Payload, fetch)
+		if err != nil && ctx.Err() != nil {
+			return c, ctx.Err()
+		}
+		damaged = err != nil && (errors.Is(err, eventstore.ErrDamaged) || errors.Is(err, schemas.ErrAttribute))
+		if err != nil && !damaged {
+			return c, fmt.Errorf("session %s: %w", session, err)
+		}
+		for _, e := range events {
+			damaged = damaged || !entry.Apply(e)
+			c.events, c.last = e.Seq, e.Time
+		}
+	}
+	if !damaged && entry.Run {
+		c.busy = append(c.busy, "a run is under way")
+	}
+	if n := entry.Summary.Queued; !damaged && n > 0 {
+		c.busy = append(c.busy, fmt.Sprintf("inputs that wait: %d", n))
+	}
+	waiting, err := d.count(ctx, schemas.StreamCommands, d.subjects().Prefix()+".cmd.*."+session+".*")
+	if err != nil {
+		return c, err
+	}
+	timers, err := d.count(ctx, schemas.StreamTimers, d.subjects().Schedule(session, "*"))
+	if err != nil {
+		return c, err
+	}
+	if waiting > 0 {
+		c.busy = append(c.busy, fmt.Sprintf("commands in its inbox: %d", waiting))
+	}
+	if timers > 0 {
+		c.busy = append(c.busy, fmt.Sprintf("timers: %d", timers))
+	}
+	return c, nil
+}
+
+// count counts the messages on a subject of a stream.
+func (d *Deleter) count(ctx context.Context, stream, subject string) (n uint64, err error) {
+	subjects, err := d.stored(ctx, stream, subject)
+	for _, m := range subjects {
+		n += m
+	}
+	return n, err
+}
+
+// stored returns how many messages a stream has on each subject that matches.
+func (d *Deleter) stored(ctx context.Context, stream, subject string) (subjects map[string]uint64, err error) {
+	err = persist(ctx, func() error {
+		s, err := d.conn.JetStream().Stream(ctx, stream)
+		if err != nil {
+			return err
+		}
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
+		if err == nil {
+			subjects = info.State.Subjects
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("what %s has on %s: %w", stream, subject, err)
+	}
+	return subjects, nil
+}
+
+// abort asks the session's runner to end what is under way and waits until it has, for AbortWait at most.
+func (d *Deleter) abort(ctx context.Context, session string) (c condition, err error) {
+	body, err := schemas.Marshal(&schemas.Abort{Reason: "the session is being deleted", ClearQueue: true})
+	if err != nil {
+		return c, err
+	}
+	subject := d.subjects().Command(session, schemas.CommandAbort)
+	if _, err := d.conn.JetStream().Publish(ctx, subject, body, natsio.UntilLeader()); err != nil {
+		return c, fmt.Errorf("abort session %s: %w", session, err)
+	}
+	deadline := time.Now().Add(d.o.AbortWait)
+	for {
+		if c, err = d.examine(ctx, session); err != nil || len(c.busy) == 0 || time.Now().After(deadline) {
+			return c, err
+		}
+		if !natsio.Wait(ctx, natsio.RetryWait) {
+			return c, context.Cause(ctx)
+		}
+	}
+}

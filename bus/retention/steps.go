@@ -1,0 +1,233 @@
+package retention
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// step is a part of a deletion. It may be done any number of times, also when the session has begun anew.
+type step struct {
+	name string
+	do   func(ctx context.Context, r *record, done *Deleted) error
+}
+
+// steps are done in this order. The log is the last: as long as it has its fence nobody begins the session anew, and it
+// names the payloads.
+func (d *Deleter) steps() []step {
+	p := d.subjects().Prefix()
+	return []step{
+		{"timers", d.purging(schemas.StreamTimers, p+".sched.%s.*", p+".due.%s.*")},
+		{"inbox", d.purging(schemas.StreamCommands, p+".cmd.*.%s.*")},
+		{"cancel", d.cancelCalls},
+		{"calls", d.purging(schemas.StreamTools, p+".tool.*.%s.*")},
+		{"updates", d.purging(schemas.StreamUpdates, p+".live.%s.update")},
+		{"dead letters", d.purging(schemas.StreamDead, p+".dead.*.%s")},
+		{"index", d.deleteEntries},
+		{"snapshots", func(ctx context.Context, r *record, _ *Deleted) error {
+			return d.o.Store.DeleteSnapshots(ctx, r.session)
+		}},
+		{"payloads", d.deletePayloads},
+		{"log", d.purging(schemas.StreamEvents, p+".evt.%s")},
+	}
+}
+
+// bounded are the streams whose messages are the deleted session's up to a sequence, in the order in which that is
+// asked for: a timer is in the first before it is in the second.
+var bounded = []string{schemas.StreamTimers, schemas.StreamCommands, schemas.StreamTools, schemas.StreamUpdates,
+	schemas.StreamDead}
+
+// bound finds out up to where the streams have what is the session's, and stores that with the record, which it
+// returns. The record is that of somebody else where there were two; nil if that is done already.
+func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
+	r.Fence, r.Bounds = fence, map[string]uint64{schemas.StreamEvents: fence}
+	for _, name := range bounded {
+		if name == schemas.StreamCommands { // what is due is on its way here
+			if err := d.settleTimers(ctx, r.session); err != nil {
+				return nil, err
+			}
+		}
+		err := persist(ctx, func() error {
+			s, err := d.conn.JetStream().Stream(ctx, name)
+			if err == nil {
+				r.Bounds[name] = s.CachedInfo().State.LastSeq
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("how far %s is: %w", name, err)
+		}
+	}
+	err := d.store(ctx, r)
+	if errors.Is(err, schemas.ErrConflict) {
+		other, err := d.load(ctx, r.session)
+		if err != nil || other == nil || other.Bounds != nil {
+			return other, err
+		}
+		return nil, fmt.Errorf("the record of session %s is another one's", r.session)
+	}
+	return r, err
+}
+
+// settleWait bounds the wait for the inbox to have what was due.
+const settleWait = 5 * time.Second
+
+// settleTimers takes the session's timers away and waits until the inbox has those that were due.
+func (d *Deleter) settleTimers(ctx context.Context, session string) error {
+	for _, subject := range []string{d.subjects().Schedule(session, "*"), d.subjects().Due(session, "*")} {
+		if err := d.purge(ctx, schemas.StreamTimers, subject); err != nil {
+			return err
+		}
+	}
+	for deadline := time.Now().Add(settleWait); ; {
+		var lag uint64
+		err := persist(ctx, func() error {
+			s, err := d.conn.JetStream().Stream(ctx, schemas.StreamCommands)
+			if err != nil {
+				return err
+			}
+			for _, source := range s.CachedInfo().Sources {
+				lag += source.Lag
+			}
+			return nil
+		})
+		if err != nil || lag == 0 || time.Now().After(deadline) {
+			return err
+		}
+		if !natsio.Wait(ctx, natsio.RetryWait) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// purging is a step that purges subjects of a stream, formats with a place for the session, up to the record's bound.
+func (d *Deleter) purging(stream string, formats ...string) func(context.Context, *record, *Deleted) error {
+	return func(ctx context.Context, r *record, _ *Deleted) error {
+		for _, format := range formats {
+			subject := fmt.Sprintf(format, r.session)
+			// The server takes what has a lower sequence.
+			if err := d.purge(ctx, stream, subject, jetstream.WithPurgeSequence(r.Bounds[stream]+1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (d *Deleter) purge(ctx context.Context, stream, subject string, more ...jetstream.StreamPurgeOpt) error {
+	err := persist(ctx, func() error {
+		s, err := d.conn.JetStream().Stream(ctx, stream)
+		if err == nil {
+			err = s.Purge(ctx, append(more, jetstream.WithPurgeSubject(subject))...)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("purge %s of %s: %w", subject, stream, err)
+	}
+	return nil
+}
+
+// cancelCalls tells the workers to stop that have calls of the session. Nobody waits for them: their results name the
+// nonces of calls that are gone.
+func (d *Deleter) cancelCalls(ctx context.Context, r *record, _ *Deleted) error {
+	subject := d.subjects().Prefix() + ".tool.*." + r.session + ".*"
+	calls, err := d.stored(ctx, schemas.StreamTools, subject)
+	if err != nil {
+		return err
+	}
+	for subject := range calls {
+		_, session, call, err := d.subjects().ParseTool(subject)
+		if err != nil {
+			continue
+		}
+		if err := d.conn.NATS().Publish(d.subjects().Cancel(session, call), nil); err != nil {
+			return fmt.Errorf("cancel call %s: %w", call, err)
+		}
+	}
+	return nil
+}
+
+// deleteEntries deletes what the index has of the session, under any version of its fold, unless that is of the session
+// that has begun anew.
+func (d *Deleter) deleteEntries(ctx context.Context, r *record, _ *Deleted) error {
+	prefix := "$KV." + schemas.BucketSessions + "."
+	keys, err := d.stored(ctx, "KV_"+schemas.BucketSessions, prefix+"*."+r.session)
+	if err != nil {
+		return err
+	}
+	for subject := range keys {
+		err := persist(ctx, func() error {
+			kv, err := d.conn.JetStream().KeyValue(ctx, schemas.BucketSessions)
+			if err != nil {
+				return err
+			}
+			return deleteEntry(ctx, kv, strings.TrimPrefix(subject, prefix), r.Fence)
+		})
+		if err != nil {
+			return fmt.Errorf("entry %s: %w", subject, err)
+		}
+	}
+	return nil
+}
+
+func deleteEntry(ctx context.Context, kv jetstream.KeyValue, key string, fence uint64) error {
+	entry, err := kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var of struct {
+		Stream uint64 `json:"stream"` // the message of the log that the entry is the fold of
+	}
+	if json.Unmarshal(entry.Value(), &of) == nil && of.Stream > fence {
+		return nil
+	}
+	err = kv.Purge(ctx, key, jetstream.LastRevision(entry.Revision()), jetstream.PurgeTTL(markTTL))
+	if conflict(err) { // a runner wrote it, the last time
+		return deleteEntry(ctx, kv, key, fence)
+	}
+	return err
+}
+
+// deletePayloads deletes what the log has in the object store.
+func (d *Deleter) deletePayloads(ctx context.Context, r *record, done *Deleted) error {
+	for m, err := range d.o.Store.Messages(ctx, r.session) {
+		if errors.Is(err, eventstore.ErrDeleted) {
+			return nil // by another deleter, who has been here
+		}
+		if err != nil {
+			return err
+		}
+		if m.Foreign || m.Stream > r.Fence {
+			continue
+		}
+		events, err := schemas.SplitLog(r.session, m.Header, m.Payload)
+		if err != nil {
+			continue // damaged: what it names is not known
+		}
+		for _, e := range events {
+			switch {
+			case e.Ref == "":
+			case eventstore.SharedPayload(e.Ref):
+				done.Shared++
+			default:
+				if err := d.o.Store.DeletePayload(ctx, e.Ref); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
