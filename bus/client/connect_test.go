@@ -86,13 +86,16 @@ func TestConnectRefuses(t *testing.T) {
 		o    client.Options
 		want string
 	}{
-		"wrong password":     {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "wrong-secret"}}, "uthorization"},
-		"two credentials":    {byUser, client.Options{Dial: dial.Settings{User: "u", Token: "secret"}}, "more than one kind"},
-		"no such file":       {byUser, client.Options{Dial: dial.Settings{NKeySeedFile: "/no/such/secret"}}, "/no/such"},
-		"nobody listens":     {"nats://u:secret@127.0.0.1:1", client.Options{}, "nats://xxxxx@127.0.0.1:1"},
-		"malformed URL":      {"nats://u:secret@%zz", client.Options{}, "malformed URL"},
-		"illegal prefix":     {byUser, client.Options{Prefix: "a b", Dial: dial.Settings{User: "u", Password: "secret"}}, "prefix"},
-		"domain and prefix":  {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "secret", Domain: "d", APIPrefix: "x"}}, "domain"},
+		"wrong password": {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "wrong-secret"}},
+			"uthorization"},
+		"two credentials": {byUser, client.Options{Dial: dial.Settings{User: "u", Token: "secret"}}, "more than one kind"},
+		"no such file":    {byUser, client.Options{Dial: dial.Settings{NKeySeedFile: "/no/such/secret"}}, "/no/such"},
+		"nobody listens":  {"nats://u:secret@127.0.0.1:1", client.Options{}, "nats://xxxxx@127.0.0.1:1"},
+		"malformed URL":   {"nats://u:secret@%zz", client.Options{}, "malformed URL"},
+		"illegal prefix": {byUser, client.Options{Prefix: "a b", Dial: dial.Settings{User: "u", Password: "secret"}},
+			"prefix"},
+		"domain and prefix": {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "secret", Domain: "d",
+			APIPrefix: "x"}}, "domain"},
 		"unknown context":    {"", client.Options{Context: "no-such-context"}, "no-such-context"},
 		"path as context":    {"", client.Options{Context: "../secrets"}, "is not the name"},
 		"no JSON in context": {"", in(t, "secret"), "is not the JSON"},

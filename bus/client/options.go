@@ -32,7 +32,7 @@ type Options struct {
 	// RequestTimeout is how long a request may take where its context sets no earlier end, lost connections included.
 	// Default 30 s.
 	RequestTimeout time.Duration
-	// Logger is told when the connection is lost and when it is back; nil discards.
+	// Logger records when the connection is lost and when it is back; nil discards.
 	Logger *slog.Logger
 }
 

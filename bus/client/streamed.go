@@ -88,8 +88,8 @@ func (w *watcher) readUpdates(ctx context.Context) error {
 	return nil
 }
 
-// heardUpdate takes a live update.
-func (w *watcher) heardUpdate(m *nats.Msg) (missed bool, err error) {
+// liveUpdate takes a live update.
+func (w *watcher) liveUpdate(m *nats.Msg) (missed bool, err error) {
 	u, ok := w.decodeUpdate(m.Header, m.Data)
 	if !ok {
 		return false, nil

@@ -39,8 +39,8 @@ type Settings struct {
 	APIPrefix string
 }
 
-// Options checks the settings and returns what nats.go needs to connect: credentials and TLS, reconnecting for ever, and
-// handlers that log when the connection called name is lost and when it is back. No log line and no error has
+// Options checks the settings and returns what nats.go needs to connect: credentials and TLS, reconnecting for ever,
+// and handlers that log when the connection called name is lost and when it is back. No log line and no error has
 // credentials.
 func (s Settings) Options(name string, log *slog.Logger) ([]nats.Option, error) {
 	if log == nil {

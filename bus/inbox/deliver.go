@@ -204,21 +204,21 @@ func (in *Inbox) deliver(ctx context.Context, f *flight) (err error) {
 	if err != nil {
 		return err
 	}
-	var telling sync.WaitGroup
-	defer telling.Wait()
-	tell := sync.OnceFunc(func() { in.tell(ctx, f, cmd.ID) })
+	var replying sync.WaitGroup
+	defer replying.Wait()
+	reply := sync.OnceFunc(func() { in.reply(ctx, f, cmd.ID) })
 	err = in.handler.Deliver(ctx, cmd, func() {
 		in.enter(f)
-		telling.Go(tell)
+		replying.Go(reply)
 	})
 	if err == nil {
-		tell()
+		reply()
 	}
 	return err
 }
 
-// decode returns the command, or an error whose *codec.RejectError says why it is none. Another error is about data that
-// the command refers to and that cannot be read now.
+// decode returns the command, or an error whose *codec.RejectError says why it is none. Another error is about data
+// that the command refers to and that cannot be read now.
 func (in *Inbox) decode(ctx context.Context, f *flight) (schemas.Command, error) {
 	if size := len(f.raw.Data()); size > in.o.MaxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
@@ -258,7 +258,7 @@ func (in *Inbox) reject(ctx context.Context, f *flight, why *codec.RejectError) 
 		if err := in.handler.Reject(ctx, session, r); err != nil {
 			return fmt.Errorf("inbox: reject %s %s of session %s (%s): %w", shortKind(kind), id, session, why.Code, err)
 		}
-		in.tell(ctx, f, id)
+		in.reply(ctx, f, id)
 	}
 	if err := pubsub.PublishDead(ctx, in.conn.JetStream(), in.conn.Subjects(),
 		pubsub.NewDead(session, f.raw, why.Code+": "+why.Reason)); err != nil {

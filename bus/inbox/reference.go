@@ -17,8 +17,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// referred returns the header and the data of a command whose data are an object of [schemas.BucketInputs]; of any other
-// they are returned as they are. An error wraps a [*codec.RejectError] unless the object cannot be read now.
+// referred returns the header and the data of a command whose data are an object of [schemas.BucketInputs]; of any
+// other they are returned as they are. An error wraps a [*codec.RejectError] unless the object cannot be read now.
 func (in *Inbox) referred(ctx context.Context, kind schemas.CommandKind, header nats.Header, data []byte,
 ) (nats.Header, []byte, error) {
 	ref := schemas.DataRef(header)

@@ -22,7 +22,7 @@ type Options struct {
 	Interval time.Duration
 	// MaxHeld is how many bytes of deltas are held back for one event before they are sent early, default 64 KiB.
 	MaxHeld int
-	// Logger is told of updates that could not be sent, once a minute at most, and once that some are larger than the
+	// Logger records updates that could not be sent, once a minute at most, and once that some are larger than the
 	// server takes; nil discards.
 	Logger *slog.Logger
 }

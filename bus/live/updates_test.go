@@ -27,16 +27,16 @@ func text(block int, s string) schemas.StreamEvent {
 	return schemas.StreamEvent{Type: schemas.StreamTextDelta, ContentIndex: block, Delta: s}
 }
 
-// heard collects the updates that are published for a session.
-type heard struct {
+// collector collects the updates that are published for a session.
+type collector struct {
 	mu    sync.Mutex
 	got   []schemas.Update
 	bytes int
 }
 
-func listen(t testing.TB, c *bus.Conn, session string) *heard {
+func listen(t testing.TB, c *bus.Conn, session string) *collector {
 	t.Helper()
-	h := &heard{}
+	h := &collector{}
 	sub, err := c.NATS().Subscribe(c.Subjects().LiveUpdate(session), func(m *nats.Msg) {
 		u, err := schemas.DecodeUpdate(m.Header, m.Data)
 		if err != nil {
@@ -57,8 +57,8 @@ func listen(t testing.TB, c *bus.Conn, session string) *heard {
 	return h
 }
 
-// flat describes what was heard: number, type, block and delta of each stream event.
-func (h *heard) flat() []string {
+// flat describes what was published: number, type, block and delta of each stream event.
+func (h *collector) flat() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []string
@@ -77,11 +77,11 @@ func (h *heard) flat() []string {
 	return out
 }
 
-func (h *heard) expect(t testing.TB, want ...string) {
+func (h *collector) expect(t testing.TB, want ...string) {
 	t.Helper()
 	bustest.Eventually(t, fmt.Sprintf("%d updates", len(want)), func() bool { return len(h.flat()) >= len(want) })
 	if got := h.flat(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("heard %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -243,7 +243,7 @@ func BenchmarkUpdates(b *testing.B) {
 			u.Update(context.Background(), delta(fmt.Sprintf("s%d", n), 3, text(0, "token")))
 		}
 		u.Flush(context.Background(), fmt.Sprintf("s%d", n), 3)
-		bustest.Eventually(b, "all are heard", func() bool {
+		bustest.Eventually(b, "all have come", func() bool {
 			return strings.Count(strings.Join(h.flat(), ""), "token") == deltas
 		})
 		h.mu.Lock()

@@ -45,10 +45,10 @@ func (c *servedCall) run(ctx context.Context) {
 	}
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
-	c.hear(c.first)
+	c.receive(c.first)
 	defer c.s.enter(c)()
 	c.send(schemas.ModelFrame{Call: c.id})
-	defer c.beat(ctx)()
+	defer c.heartbeats(ctx)()
 	req, err := c.request(ctx)
 	if err != nil {
 		c.fail(ctx, err)
@@ -68,9 +68,9 @@ func (c *servedCall) refuse(ctx context.Context, reason error) {
 	c.fail(ctx, reason)
 }
 
-// hear takes what is said to the call: the rest of its request, that it is to stop, or, by the NATS server, that nobody
-// listens to what it says. It is called by one goroutine at a time.
-func (c *servedCall) hear(m *nats.Msg) {
+// receive takes what is said to the call: the rest of its request, that it is to stop, or, by the NATS server, that
+// nobody listens to what it says. It is called by one goroutine at a time.
+func (c *servedCall) receive(m *nats.Msg) {
 	switch {
 	case m.Header.Get("Status") == "503" && len(m.Data) == 0:
 		c.cancel(errModelGone)
@@ -111,8 +111,8 @@ func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err
 	}
 }
 
-// beat sends heartbeats until stop is called.
-func (c *servedCall) beat(ctx context.Context) (stop func()) {
+// heartbeats sends heartbeats until stop is called.
+func (c *servedCall) heartbeats(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a model may take a while to stop
 	ended := make(chan struct{})
 	go func() {

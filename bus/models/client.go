@@ -15,9 +15,9 @@ import (
 
 // ModelClientOptions configures [NewModelClient].
 type ClientOptions struct {
-	// Silence is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those who
-	// serve say something every second.
-	Silence time.Duration
+	// IdleTimeout is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those
+	// who serve say something every second.
+	IdleTimeout time.Duration
 	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
 	MaxBytes int
 }
@@ -35,8 +35,8 @@ type Client struct {
 
 // NewModelClient returns a client on c, which stays the caller's and has to outlive it.
 func NewClient(c *bus.Conn, o ClientOptions) *Client {
-	if o.Silence == 0 {
-		o.Silence = modelSilence
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = idleTimeout
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = maxModelBytes
@@ -82,7 +82,7 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 			"the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)}
 	}
 	all := parts(c.conn.NATS(), data)
-	call := &askedCall{client: c, conn: c.conn, silence: c.o.Silence, rest: all[1:],
+	call := &askedCall{client: c, conn: c.conn, silence: c.o.IdleTimeout, rest: all[1:],
 		reader: partReader{limit: c.o.MaxBytes}, heard: heard{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
 	answers, err := c.open(call)
 	if err != nil {

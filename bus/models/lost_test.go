@@ -61,7 +61,7 @@ func TestCancelReachesTheModel(t *testing.T) {
 	// Without heartbeats only the cancellation itself can tell.
 	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
 	ctx, cancel := context.WithCancel(bustest.Deadline(t))
-	last := untilHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: time.Hour}),
+	last := untilHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Hour}),
 		cancel)
 	await(t, "the model stops", ended)
 	if last.StopReason != schemas.StopAborted || last.Content.JoinText() != "half" {
@@ -100,7 +100,7 @@ func TestAServerThatDiesInTheMiddle(t *testing.T) {
 	ended := make(chan struct{})
 	serving := bustest.Connect(t, server)
 	serveModels(t, serving, talking(ended), models.ServerOptions{StopTimeout: time.Millisecond})
-	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: time.Second})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Second})
 	last := untilHalf(t, bustest.Deadline(t), client, serving.NATS().Close)
 	wantFailure(t, last, "connection lost")
 }
@@ -156,15 +156,15 @@ func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
 // TestHeartbeatsKeepASlowModel has a model that says nothing for longer than a server may.
 func TestHeartbeatsKeepASlowModel(t *testing.T) {
 	t.Parallel()
-	const silence = 3 * time.Second
+	const idle = 3 * time.Second
 	server := bustest.Server(t)
 	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
-		<-time.After(silence + time.Second)
+		<-time.After(idle + time.Second)
 		say(done("at last"))
 		return nil
 	})
 	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Heartbeat: 50 * time.Millisecond})
-	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: silence}),
+	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
 		wholeRequest("hi"))
 	if last.Content.JoinText() != "at last" {
 		t.Errorf("the reply ends with %s %q", last.StopReason, last.ErrorMessage)
@@ -207,11 +207,11 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t)
 			rawServer(t, bustest.Connect(t, server), func(say func(int, string)) { c.answer(t, say) })
-			silence := 30 * time.Second
+			idle := 30 * time.Second
 			if c.name == "send nothing" || c.name == "fall silent" {
-				silence = 50 * time.Millisecond
+				idle = 50 * time.Millisecond
 			}
-			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: silence}),
+			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
 				wholeRequest("hi"))
 			wantFailure(t, last, c.want)
 		})

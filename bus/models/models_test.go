@@ -46,7 +46,7 @@ func TestModelBehindTheBus(t *testing.T) {
 	req := wholeRequest("hi")
 	events, _ := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
 	if d := cmp.Diff(said, events); d != "" {
-		t.Errorf("events (-said +heard):\n%s", d)
+		t.Errorf("events (-sent +received):\n%s", d)
 	}
 	req.Model = schemas.ModelRef{ID: "vendor/m"}
 	if d := cmp.Diff(req, got); d != "" {

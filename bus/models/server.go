@@ -110,7 +110,7 @@ func (s *Server) hear(m *nats.Msg) {
 	call := s.serving[m.Subject[len(s.conn.Subjects().ModelCall("")):]]
 	s.mu.Unlock()
 	if call != nil {
-		call.hear(m)
+		call.receive(m)
 	}
 }
 

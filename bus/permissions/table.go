@@ -81,8 +81,8 @@ func Commands() []Command { return commands }
 
 var commands = []Command{
 	{Name: "runner serve, toolworker", Roles: []Name{Runner}},
-	{Name: "runner run, runner chat", Roles: []Name{Sender, Viewer}, Note: "`approver` to answer, `inputs` and `objects` for what is " +
-		"big; the `set_…` commands of the flags that are given"},
+	{Name: "runner run, runner chat", Roles: []Name{Sender, Viewer}, Note: "`approver` to answer, `inputs` and " +
+		"`objects` for what is big; the `set_…` commands of the flags that are given"},
 	{Name: "runner list, runner tools, runner profiles", Roles: []Name{Observer}},
 	{Name: "runner tools --session S, replay show, state, export S", Roles: []Name{Viewer},
 		Note: "`objects` for events over 256 KiB"},

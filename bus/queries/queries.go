@@ -47,7 +47,7 @@ type Options struct {
 	Models func() []schemas.ModelInfo
 	// Damaged is what errors about a log that is not what its writers wrote wrap.
 	Damaged error
-	// Logger is told of answers that could not be given; nil discards.
+	// Logger records answers that could not be given; nil discards.
 	Logger *slog.Logger
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A prompt is text also where it looks like JSON; an image that is larger than a command comes with it, and so does text
-// from standard input.
+// A prompt is text also where it looks like JSON; an image that is larger than a command comes with it, and so does
+// text from standard input.
 func TestAttachedFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -111,6 +111,7 @@ func TestChatOnATerminal(t *testing.T) {
 	p.types("more\r")
 	p.sees("half a line")
 	p.types("left over\r")
+	eventually(t, "both steers are queued", func() bool { return strings.Count(p.out.String(), "queued: steer") == 2 })
 	p.types("\x03")
 	p.sees("abort_signal after")
 	p.sees("waiting for the next run: 1 steer; /clear withdraws it")

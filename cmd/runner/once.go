@@ -78,7 +78,7 @@ func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	return errors.Join(outcome, err)
 }
 
-// interrupted says what becomes of a run whose runner was told to stop.
+// interrupted says what becomes of a run whose runner was asked to stop.
 func (s *service) interrupted(ctx context.Context, session string) error {
 	text := fmt.Sprintf("%s; the run of session %s stops here and is gone", context.Cause(ctx), session)
 	if s.o.Server.Store != "" {

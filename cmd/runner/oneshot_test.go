@@ -106,8 +106,8 @@ func TestOneShotExitCodes(t *testing.T) {
 		{"a silent model", append(scripted(`[{"events":[{"type":"start"},{"delayMs":600000},{"type":"done"}],`+
 			`"message":{"content":[]}}]`),
 			"--idle-timeout", "300ms", "--max-retries", "0", "--prompt", "go"), 1, "idle_timeout"},
-		{"a prompt over the size of a command", []string{"--config", write(t, "big.yaml", "prompt: "+strings.Repeat("a", 600<<10)+"\n")},
-			0, "no_tool_calls"},
+		{"a prompt over the size of a command", []string{"--prompt", "go", "--attach",
+			write(t, "big.txt", strings.Repeat("a\n", 300<<10))}, 0, "no_tool_calls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,13 +25,13 @@ type permissionsCommand struct {
 	Config   cli.Config `embed:""`
 	Names    []string   `arg:"" optional:"" name:"role" placeholder:"ROLE" help:"The roles of the user."`
 	User     string     `group:"server" brief:"" placeholder:"NAME" help:"Name the user, and its inbox _INBOX_NAME."`
-	NKey     string     `name:"public-nkey" placeholder:"KEY" help:"Identify the user by this public nkey, not by a password."`
+	NKey     string     `name:"public-nkey" placeholder:"KEY" help:"Identify the user by this public nkey."`
 	Session  string     `group:"sessions" brief:"" help:"Allow this session, to roles that are for one."`
 	Queue    string     `brief:"" placeholder:"TOOL" help:"Allow the calls of this tool or queue, to the role worker."`
 	WorkerID string     `placeholder:"ID" help:"Allow the announcements of this worker, to the role worker."`
 	HookName string     `placeholder:"HOOK.SERVICE" help:"Allow to decide at this hook, to the role hook."`
-	Answers  []string   `placeholder:"USER,…" help:"Allow to answer these users, to the roles model_server and runner_replies."`
-	Form     string     `default:"users" brief:"" help:"Write users or accounts of a server's configuration, claims of a JWT, or nsc."`
+	Answers  []string   `placeholder:"USER,…" help:"Allow to answer these users, to model_server and runner_replies."`
+	Form     string     `default:"users" brief:"" help:"Write users or accounts for a server, claims of a JWT, or nsc."`
 	Prefix   string     `group:"server" default:"agent" help:"Begin every subject with this token."`
 
 	subjects schemas.Subjects

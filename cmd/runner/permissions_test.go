@@ -182,7 +182,7 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 	t.Cleanup(func() { stop(); <-ended })
 	<-s.Ready()
 
-	client := models.NewClient(g.conn("asker"), models.ClientOptions{Silence: deadline})
+	client := models.NewClient(g.conn("asker"), models.ClientOptions{IdleTimeout: deadline})
 	ask := func(ctx context.Context) (last *schemas.AssistantMessage) {
 		text := strings.Repeat("all work and no play ", 60_000) // more than one message carries
 		for e := range client.Stream(ctx, schemas.ModelRequest{Model: schemas.ModelRef{ID: "scripted"},

@@ -104,7 +104,7 @@ func setSession(ctx context.Context, s *client.Session, call *cli.Call, o *optio
 // abortTimeout is how long the run may take to end after it was aborted.
 const abortTimeout = 15 * time.Second
 
-// abort ends the run because its client was told to stop, and says what came of it.
+// abort ends the run because its client was asked to stop, and says what came of it.
 func (s *oneShot) abort(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)

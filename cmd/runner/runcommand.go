@@ -33,8 +33,10 @@ func (o *onceSettings) Check(c *cli.Call) (errs []error) {
 	switch given := c.Given("prompt"); {
 	case given && strings.TrimSpace(o.Prompt) == "":
 		errs = append(errs, errors.New("--prompt: is empty"))
-	case c.Command == commandDefault && !given && (c.Given("session") || c.ByFlag("attach") || o.JSON):
-		errs = append(errs, errors.New("--session, --attach and --json go with --prompt"))
+	case c.Command == commandDefault && !given && (c.Given("session") || o.JSON):
+		errs = append(errs, errors.New("--session and --json go with --prompt"))
+	case c.Command == commandDefault && !given && c.ByFlag("attach"):
+		errs = append(errs, errors.New("--attach goes with --prompt"))
 	}
 	return errs
 }

@@ -127,7 +127,7 @@ func checkMicro(t *testing.T, nc *nats.Conn) {
 	for _, e := range info.Endpoints {
 		subjects[e.Name] = e.Subject
 	}
-	if len(subjects) != 11 || subjects["all-sessions"] != "agent.query.sessions" ||
+	if len(subjects) != 12 || subjects["all-sessions"] != "agent.query.sessions" ||
 		subjects["outcome"] != "agent.query.*.outcome" || info.Metadata["model"] == "" {
 		t.Fatalf("info: %+v", info)
 	}

@@ -65,7 +65,7 @@ func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out
 	return gateway.ServeIO(ctx, io.NopCloser(in), nopCloser{out})
 }
 
-// firstTools makes sure that the first client is not told that there are none.
+// firstTools makes sure that the first client does not find an empty list.
 func firstTools(ctx context.Context, toolbox *registry.Toolbox, set func([]schemas.ToolDefinition)) error {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -114,8 +114,8 @@ func callOver(caller *dispatch.Caller) mcp.CallFunc {
 	}
 }
 
-// forClients picks the tools of a workspace, the empty name being none, but for those that act on the session that calls
-// them: an MCP client has none.
+// forClients picks the tools of a workspace, the empty name being none, but for those that act on the session that
+// calls them: an MCP client has none.
 func forClients(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
 	return slices.DeleteFunc(defs, func(d schemas.ToolDefinition) bool {
 		return d.Workspace != workspace || slices.Contains(schemas.ExtensionTools(), d.Name)

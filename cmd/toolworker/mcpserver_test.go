@@ -40,7 +40,8 @@ func offered(g *gate) []tools.Tool {
 		return schemas.TextResult("done"), nil
 	})
 	interrupt := newTool(schemas.ToolAgentInterrupt, "", echo) // acts on a session, which an MCP client has not
-	return []tools.Tool{add, interrupt, picture, secret, steps, newTool("gate", "", g.execute), newTool("fails", "", fails)}
+	return []tools.Tool{add, interrupt, picture, secret, steps, newTool("gate", "", g.execute),
+		newTool("fails", "", fails)}
 }
 
 func fails(context.Context, tools.Call) (schemas.ToolResult, error) {

@@ -57,12 +57,14 @@ func TestInputsByReference(t *testing.T) {
 	if n := len(model.requests); n != 1 {
 		t.Errorf("the model was asked %d times", n)
 	}
-	info, err := c.NATS().Request("$JS.API.STREAM.INFO.OBJ_"+schemas.BucketInputs, []byte(`{"subjects_filter":"$O.*.M.>"}`),
+	info, err := c.NATS().Request("$JS.API.STREAM.INFO.OBJ_"+schemas.BucketInputs,
+		[]byte(`{"subjects_filter":"$O.*.M.>"}`),
 		system.Deadline)
 	if err != nil || !strings.Contains(string(info.Data), `"num_subjects":2`) {
 		t.Errorf("uploaded: %s, %v", info.Data, err)
 	}
-	if _, err := c.Session("s1").Prompt(deadline(t), client.Text(strings.Repeat("x", schemas.MaxInputBytes))); err == nil ||
+	huge := client.Text(strings.Repeat("x", schemas.MaxInputBytes))
+	if _, err := c.Session("s1").Prompt(deadline(t), huge); err == nil ||
 		!strings.Contains(err.Error(), "more than") {
 		t.Errorf("an input that is too big: %v", err)
 	}

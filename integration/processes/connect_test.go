@@ -168,8 +168,8 @@ func (p *place) silent(where, text string) {
 	}
 }
 
-// overhear wants no secret in any message until the test ends, and returns how many there were.
-func (p *place) overhear() (count func() int) {
+// watchMessages wants no secret in any message until the test ends, and returns how many there were.
+func (p *place) watchMessages() (count func() int) {
 	p.t.Helper()
 	where := p.watch
 	if where == "" {
@@ -207,17 +207,19 @@ func (p *place) overhear() (count func() int) {
 func TestConnecting(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]func(*testing.T) *place{
-		"TLS and password":        func(t *testing.T) *place { return withTLS(t, false) },
-		"TLS and nkey":            func(t *testing.T) *place { return withTLS(t, true) },
-		"token":                   func(t *testing.T) *place { return withToken(t, false) },
-		"token in the URL":        func(t *testing.T) *place { return withToken(t, true) },
-		"context with domain":     func(t *testing.T) *place { return withContext(t, `"jetstream_domain":"hub"`) },
-		"context with API prefix": func(t *testing.T) *place { return withContext(t, `"jetstream_api_prefix":"$JS.hub.API"`) },
+		"TLS and password":    func(t *testing.T) *place { return withTLS(t, false) },
+		"TLS and nkey":        func(t *testing.T) *place { return withTLS(t, true) },
+		"token":               func(t *testing.T) *place { return withToken(t, false) },
+		"token in the URL":    func(t *testing.T) *place { return withToken(t, true) },
+		"context with domain": func(t *testing.T) *place { return withContext(t, `"jetstream_domain":"hub"`) },
+		"context with API prefix": func(t *testing.T) *place {
+			return withContext(t, `"jetstream_api_prefix":"$JS.hub.API"`)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := at(t)
-			messages := p.overhear()
+			messages := p.watchMessages()
 			w := &world{t: t}
 			script := p.file("script.json",
 				`[{"toolCalls":[{"name":"bash","arguments":{"command":"echo reached"}}]},{"text":"all done"}]`)

@@ -170,5 +170,6 @@ func configured(t *testing.T, users []permissions.User, missing map[string]strin
 
 // as has programs connect as a user.
 func (p *place) as(user string) {
-	p.flags = []string{"--nats", strings.Replace(p.url, "//", "//"+user+":"+user+"@", 1), "--inbox-prefix", "_INBOX_" + user}
+	p.flags = []string{"--nats", strings.Replace(p.url, "//", "//"+user+":"+user+"@", 1),
+		"--inbox-prefix", "_INBOX_" + user}
 }

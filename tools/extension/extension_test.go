@@ -124,13 +124,14 @@ func TestBranchCopiesUpToTheCall(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || isError || text != "Branched into session s1-c17" {
 		t.Errorf("%q, error %t, sent (-want +got):\n%s", text, isError, d)
 	}
-	if _, _, got = newBed(t, schemas.SessionState{}).run(schemas.ToolSessionBranch, callOf(`{"session":"fork"}`)); len(got) != 1 ||
+	b := newBed(t, schemas.SessionState{})
+	if _, _, got = b.run(schemas.ToolSessionBranch, callOf(`{"session":"fork"}`)); len(got) != 1 ||
 		got[0].Session != "fork" {
 		t.Errorf("a name of its own: %+v", got)
 	}
 	long := callOf(`{}`)
 	long.Session = strings.Repeat("x", 64)
-	if _, _, got = newBed(t, schemas.SessionState{}).run(schemas.ToolSessionBranch, long); len(got) != 1 || len(got[0].Session) != 64 ||
+	if _, _, got = b.run(schemas.ToolSessionBranch, long); len(got) != 1 || len(got[0].Session) != 64 ||
 		!strings.HasSuffix(got[0].Session, "x-c17") {
 		t.Errorf("a long name: %+v", got)
 	}

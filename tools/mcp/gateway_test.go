@@ -53,7 +53,7 @@ func names(t *testing.T, session *sdk.ClientSession) (list []string) {
 	return list
 }
 
-// A tool that MCP clients cannot be told of does not take the others along.
+// A tool that MCP clients cannot use does not take the others along.
 func TestGatewayLeavesOutWhatItCannotOffer(t *testing.T) {
 	t.Parallel()
 	g, session, changed := gateway(t, mcp.GatewayOptions{Call: func(context.Context, string, schemas.ToolDefinition,

@@ -53,8 +53,8 @@ type Options struct {
 	// Empty is none, and then only sessions of none do.
 	Workspace string
 
-	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free slot
-	// for it.
+	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free
+	// slot for it.
 	Concurrency int
 	// AckWait is how long after a worker's last heartbeat its call is given to another one, default [DefaultAckWait]. A
 	// consumer that has another one is updated; where the server does not permit that, it keeps its own. All workers of
@@ -77,10 +77,10 @@ type Options struct {
 	MaxResultBytes int
 	// StopTimeout is how long calls may go on when the worker stops, default 30 s.
 	StopTimeout time.Duration
-	// AbandonAfter is how long a tool may go on after it was told to stop, because it took too long or was cancelled,
+	// AbandonAfter is how long a tool may go on after it was asked to stop, because it took too long or was cancelled,
 	// before its call is answered without it; default 10 s.
 	AbandonAfter time.Duration
-	// Logger is told of calls that could not be answered at once; nil discards. Arguments and results are not logged.
+	// Logger records calls that could not be answered at once; nil discards. Arguments and results are not logged.
 	Logger *slog.Logger
 	// Registerer takes the metrics of the calls; nil means none. Workers of one process may share it.
 	Registerer prometheus.Registerer

@@ -61,7 +61,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer unsubscribe()
 	router, err := w.router(ctx)
-	if ctx.Err() != nil { // told to stop before it began
+	if ctx.Err() != nil { // asked to stop before it began
 		return nil
 	}
 	if err != nil {

@@ -76,7 +76,8 @@ func (ix *Index) undo(ctx context.Context, e *Entry, revision uint64) error {
 
 // publish stores a value in the bucket if its key is still at a revision, and returns the new one.
 func (ix *Index) publish(ctx context.Context, key string, value []byte, at uint64) (uint64, error) {
-	ack, err := ix.js.PublishMsg(ctx, &nats.Msg{Subject: natsio.KeySubject(ix.js, schemas.BucketSessions, key), Data: value},
+	subject := natsio.KeySubject(ix.js, schemas.BucketSessions, key)
+	ack, err := ix.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: value},
 		jetstream.WithExpectLastSequencePerSubject(at), natsio.UntilLeader())
 	if err != nil {
 		return 0, err

@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// DefaultURL is where commands connect that are told of no server.
+// DefaultURL is where commands connect for which no server is named.
 const DefaultURL = "nats://127.0.0.1:4222"
 
 // Connection has the settings by which a process reaches NATS, as the nats command names them.

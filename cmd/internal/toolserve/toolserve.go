@@ -100,12 +100,13 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 	}
 	defer ws.Close()
 	if slices.Contains(o.Tools, bash.Name) {
-		if err := prepareBash(ctx, bashOptions(ws, o)); err != nil {
+		options := bashOptions(ws, o) // o changes below
+		if err := prepareBash(ctx, options); err != nil {
 			return err
 		}
 		tidy, stop := context.WithCancel(ctx)
 		var tidied sync.WaitGroup
-		tidied.Go(func() { bash.Tidy(tidy, bashOptions(ws, o)) })
+		tidied.Go(func() { bash.Tidy(tidy, options) })
 		defer tidied.Wait()
 		defer stop()
 	}

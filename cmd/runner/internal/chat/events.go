@@ -45,6 +45,10 @@ func (c *chat) item(i client.Item) error {
 		return err
 	}
 	switch d := i.Event.Data.(type) {
+	case *schemas.CommandAccepted:
+		if d.Kind == schemas.CommandSteer || d.Kind == schemas.CommandFollowUp {
+			c.show.Say("queued: " + string(d.Kind))
+		}
 	case *schemas.ApprovalRequested:
 		c.waiting = append(c.waiting, d.Call)
 		c.show.Say(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName, view.Compact(d.Args)))

@@ -108,7 +108,7 @@ func awaitShared(t *testing.T, in *inbox.Inbox) {
 }
 
 // A runner that could not read at once what it had lost asks all the same whether its sessions are still its own.
-func TestDoubtOutlivesAChangeThatFails(t *testing.T) {
+func TestVerificationOutlivesAChangeThatFails(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	h := &keeping{}
@@ -199,7 +199,7 @@ func TestACommandStaysWhileItsWorkIsWithOneThatWasSettledElsewhere(t *testing.T)
 }
 
 // After two runners have read the same, each has settled what the other does not hear of.
-func TestOverlapIsADoubtWhenItEnds(t *testing.T) {
+func TestOverlapIsVerifiedWhenItEnds(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	in, _ := bustest.RunInbox(t, c, patient(), &fakeHandler{})
