@@ -188,8 +188,8 @@ func (o *options) runDefaults() schemas.RunConfig {
 		Limits: o.Limits.schema(), Retry: o.Limits.retry(), Workspace: o.Sessions.Workspace,
 		Approval: o.Policy.approval(), Hooks: o.Policy.hookRefs,
 		Compaction: schemas.CompactionPolicy{
-			Enabled: !o.Sessions.NoCompaction, ReserveTokens: o.Sessions.CompactReserve,
-			KeepRecentTokens: o.Sessions.CompactKeep, Model: o.Models.chosenSummary,
+			Enabled: !o.Sessions.NoCompaction, ReserveTokens: int64(o.Sessions.CompactReserve),
+			KeepRecentTokens: int64(o.Sessions.CompactKeep), Model: o.Models.chosenSummary,
 		},
 	}
 }

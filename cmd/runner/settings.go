@@ -95,8 +95,8 @@ type sessionSettings struct {
 	UpdateInterval time.Duration `default:"25ms" help:"Join deltas to one message in this time; 0 joins none."`
 	AbortGrace     time.Duration `default:"10s" help:"Give tools this long to stop when a run is aborted."`
 	NoCompaction   bool          `help:"Sum up the older part of a context only when somebody asks for it."`
-	CompactReserve int64         `default:"16384" help:"Keep so many tokens of a model's window free for its reply."`
-	CompactKeep    int64         `default:"20000" help:"Keep so many tokens of the newest messages as they are."`
+	CompactReserve int           `default:"16384" help:"Keep so many tokens of a model's window free for its reply."`
+	CompactKeep    int           `default:"20000" help:"Keep so many tokens of the newest messages as they are."`
 }
 
 // Check looks at the names.
