@@ -36,8 +36,8 @@ func tailOf(t *testing.T, s *eventstore.Store, session string) (tail uint64) {
 	return tail
 }
 
-// A writer that has a session open loses it with its deletion, at whatever stage that is: it stores nothing more, and it
-// does not confirm what it believes.
+// A writer that has a session open loses it with its deletion, at whatever stage that is: it stores nothing more, and
+// it does not confirm what it believes.
 func TestAWriterLosesADeletedSession(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"fenced", "purged", "begun anew"} {

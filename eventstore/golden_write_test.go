@@ -35,9 +35,13 @@ var goldenSessions = []goldenSession{
 		playServices},
 	{"tree", "a session that goes back and to another branch, with labels, a name and an application's own entries", nil,
 		playTree},
-	{"compaction", "contexts that are summed up: in time, after an overflow, because somebody asked; one that fails, one " +
-		"that is cancelled by a service, one that a service has written, and branches that are left", compacting,
-		playCompaction},
+	{
+		"compaction",
+		"contexts that are summed up: in time, after an overflow, because somebody asked; one that fails, one " +
+			"that is cancelled by a service, one that a service has written, and branches that are left",
+		compacting,
+		playCompaction,
+	},
 	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil,
 		playAgent},
 }
@@ -245,7 +249,11 @@ func compacting(o *host.Options) {
 // goldenSummaries answers before contexts are summed up.
 type goldenSummaries struct{}
 
-func (goldenSummaries) Ask(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+func (goldenSummaries) Ask(
+	_ context.Context,
+	_ schemas.HookRef,
+	req schemas.HookRequest,
+) (a schemas.HookAnswer, err error) {
 	if req.Compaction != nil {
 		switch req.Compaction.CustomInstructions {
 		case "cancel":
@@ -280,15 +288,24 @@ func playCompaction(r *goldenRig) {
 	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 300, long)}
 	r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: long}})
 	r.deliver("k2", &schemas.Compact{CustomInstructions: "cancel"})
-	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 3, " "), say(schemas.StopStop, 3, " ")}
+	r.script = []func(context.Context) *schemas.AssistantMessage{
+		say(schemas.StopStop, 3, " "),
+		say(schemas.StopStop, 3, " "),
+	}
 	r.deliver("k3", &schemas.Compact{CustomInstructions: "fail"})
 	r.deliver("k4", &schemas.Compact{CustomInstructions: "supply"})
-	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 90, "beside"), say(schemas.StopStop, 90,
-		"what was left")}
+	r.script = []func(context.Context) *schemas.AssistantMessage{
+		say(schemas.StopStop, 90, "beside"),
+		say(schemas.StopStop, 90,
+			"what was left"),
+	}
 	r.deliver("p4", &schemas.Prompt{Input: schemas.Input{Text: "another way"}})
 	r.deliver("n1", &schemas.Navigate{TargetID: first, Summarize: true, CustomInstructions: "relabel", Label: "here"})
-	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 90, "again"), say(schemas.StopStop, 3, " "),
-		say(schemas.StopStop, 3, " ")}
+	r.script = []func(context.Context) *schemas.AssistantMessage{
+		say(schemas.StopStop, 90, "again"),
+		say(schemas.StopStop, 3, " "),
+		say(schemas.StopStop, 3, " "),
+	}
 	r.deliver("p5", &schemas.Prompt{Input: schemas.Input{Text: "once more"}})
 	r.deliver("n2", &schemas.Navigate{TargetID: first, Summarize: true})
 }

@@ -64,8 +64,8 @@ type Message struct {
 	Foreign bool
 }
 
-// Messages yields what is on the subject of a session's log up to its newest message at the moment of the call. An error
-// is the last thing yielded.
+// Messages yields what is on the subject of a session's log up to its newest message at the moment of the call. An
+// error is the last thing yielded.
 func (s *Store) Messages(ctx context.Context, session string) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		if err := schemas.CheckSession(session); err != nil {

@@ -29,7 +29,8 @@ func (o *Origin) of(d *schemas.Branch) bool {
 
 // begun reports whether something has happened in the session that a copy would be mixed with.
 func (s *State) begun() bool {
-	return s.Runs > 0 || s.Run != nil || s.Tree.Leaf != "" || len(s.Messages) > 0 || len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
+	return s.Runs > 0 || s.Run != nil || s.Tree.Leaf != "" || len(s.Messages) > 0 ||
+		len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
 }
 
 // branch is what a branch command does once [SessionBranched] is in the log: that event comes first, so that a process

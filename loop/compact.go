@@ -268,7 +268,10 @@ func (c *Compacting) failure() string {
 
 // supplied is a compaction whose summary a service has written.
 func (s *State) supplied(end *schemas.CompactionEnd, d *schemas.SuppliedCompaction) {
-	end.Summary, end.FromHook, end.FirstKeptEntryID = d.Summary, true, cmp.Or(d.FirstKeptEntryID, s.Compacting.Start.FirstKeptEntryID)
+	end.Summary, end.FromHook, end.FirstKeptEntryID = d.Summary, true, cmp.Or(
+		d.FirstKeptEntryID,
+		s.Compacting.Start.FirstKeptEntryID,
+	)
 }
 
 // tokensAfter estimates the context that a compaction leaves.
@@ -368,8 +371,8 @@ const (
 	OverflowReported   Overflow = "reported"  // nothing came of it, and the log says so
 )
 
-// nextAfterOverflow is what follows a reply that failed because the context was too long, nil where that is no matter of
-// compaction.
+// nextAfterOverflow is what follows a reply that failed because the context was too long, nil where that is no matter
+// of compaction.
 func (s *State) nextAfterOverflow(r *Run, last *Outcome) Step {
 	if !last.Overflow || !s.Config.Compaction.Enabled || r.Detached {
 		return nil

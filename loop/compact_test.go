@@ -34,7 +34,8 @@ func (l *longSession) run(window int64) {
 	text := fmt.Sprint("prompt ", l.n, strings.Repeat(" word", 100))
 	prompt := &schemas.Prompt{Input: schemas.Input{Text: text}}
 	raw, _ := schemas.Marshal(prompt)
-	for _, data := range loop.Accept(l.s, schemas.Command{ID: fmt.Sprintf("01J9ZK3V5Q8R7T6Y5W4X3%05d", l.n), Data: prompt}, raw,
+	for _, data := range loop.Accept(l.s,
+		schemas.Command{ID: fmt.Sprintf("01J9ZK3V5Q8R7T6Y5W4X3%05d", l.n), Data: prompt}, raw,
 		loop.Rules{}) {
 		l.apply(data)
 	}

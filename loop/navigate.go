@@ -36,7 +36,8 @@ type Navigation struct {
 }
 
 // Navigate: read the path to the entry from the log ([State.Enter]), ask the services of the hook session_before_tree,
-// unless it has been decided, and append what [State.Moved] returns, or a command_rejected where there is no such entry.
+// unless it has been decided, and append what [State.Moved] returns, or a command_rejected where there is no such
+// entry.
 type Navigate struct{ CommandID, TargetID string }
 
 func (Navigate) step() {}
@@ -107,9 +108,9 @@ func joined(blocks schemas.Contents) (text string) {
 	return text
 }
 
-// Moved is the event that has the navigation under way, if there is one, arrive; or a branch_summary_start, where what is
-// left behind is to be summed up first, by a model that is asked as ask says; or the refusal that a service has decided
-// on.
+// Moved is the event that has the navigation under way, if there is one, arrive; or a branch_summary_start, where what
+// is left behind is to be summed up first, by a model that is asked as ask says; or the refusal that a service has
+// decided on.
 func (s *State) Moved(p *Path, ask schemas.Summing) schemas.EventData {
 	n := s.Navigating
 	if n == nil {

@@ -13,8 +13,8 @@ const FoldVersion = 2
 
 // State is what a session's log comes to. The zero value is the state before the first event. Messages are what a model
 // is shown: the path from the root of the session's tree to its leaf. What is off the path is in the log, and nowhere
-// else. A State is not safe for concurrent use; its messages are shared with the events they came from and must not be changed. Its JSON is the
-// snapshot format of [FoldVersion].
+// else. A State is not safe for concurrent use; its messages are shared with the events they came from and must not be
+// changed. Its JSON is the snapshot format of [FoldVersion].
 type State struct {
 	Session      string            `json:"session"`
 	Seq          uint64            `json:"seq"`

@@ -72,8 +72,8 @@ func (s *State) summaryRequests() []compaction.Request {
 	return []compaction.Request{r}
 }
 
-// SummaryEnd is the event that a reply to [State.SummaryRequest] comes to. A reply that is no summary is asked for again
-// as often as the retry policy allows; retryable says whether that may help where the reply failed.
+// SummaryEnd is the event that a reply to [State.SummaryRequest] comes to. A reply that is no summary is asked for
+// again as often as the retry policy allows; retryable says whether that may help where the reply failed.
 func (s *State) SummaryEnd(reply *schemas.AssistantMessage, retryable bool) *schemas.SummaryEnd {
 	w, request, ok := s.summing(), SummaryRequest{}, false
 	if request, ok = s.SummaryRequest(); !ok {

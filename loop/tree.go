@@ -118,8 +118,8 @@ func entryType(m schemas.Message) schemas.TreeEntryType {
 	return schemas.EntryMessage
 }
 
-// forget takes a reply that is asked for again off the path, if nothing has been put below it: it stays in the tree, and
-// the next one is beside it.
+// forget takes a reply that is asked for again off the path, if nothing has been put below it: it stays in the tree,
+// and the next one is beside it.
 func (t *Tree) forget(id string) {
 	if t.Leaf == id && id != "" {
 		t.Leaf, t.Before = t.Before, ""

@@ -116,7 +116,10 @@ func (g *gardener) reply() {
 	g.t.Helper()
 	id := g.s.MessageID()
 	g.append(&schemas.MessageStart{MessageID: id, Role: schemas.RoleAssistant}, "")
-	m := &schemas.AssistantMessage{StopReason: schemas.StopStop, Content: schemas.Contents{schemas.Text{Text: "reply " + id}}}
+	m := &schemas.AssistantMessage{
+		StopReason: schemas.StopStop,
+		Content:    schemas.Contents{schemas.Text{Text: "reply " + id}},
+	}
 	end := &schemas.MessageEnd{MessageID: id, Message: schemas.AnyMessage{Message: m}}
 	switch g.IntN(8) {
 	case 0:
@@ -129,7 +132,10 @@ func (g *gardener) reply() {
 	case 2, 3, 4:
 		m.StopReason = schemas.StopToolUse
 		for i := range 1 + g.IntN(2) {
-			m.Content = append(m.Content, schemas.ToolCall{ID: fmt.Sprint("t", i, id), Name: "echo", Arguments: json.RawMessage(`{}`)})
+			m.Content = append(
+				m.Content,
+				schemas.ToolCall{ID: fmt.Sprint("t", i, id), Name: "echo", Arguments: json.RawMessage(`{}`)},
+			)
 		}
 	}
 	g.append(end, "")
@@ -221,8 +227,8 @@ func (f *forest) path() (ids []string) {
 }
 
 // TestTheContextIsThePath plays any sequence of prompts, moves, labels and entries, with crashes anywhere: what a model
-// is shown is the path from the root of the tree to its leaf, the fold is the same from every snapshot, and no result is
-// without its call.
+// is shown is the path from the root of the tree to its leaf, the fold is the same from every snapshot, and no result
+// is without its call.
 func TestTheContextIsThePath(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {

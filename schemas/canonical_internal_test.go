@@ -195,7 +195,8 @@ func TestSimpleIsStrict(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{`{"a":1,"a":2}`, `{"a":"\xff"}`, `{"a":01}`, `{"a":1}x`, `{"a":1e999}`, `{"a"}`, `{,}`, ``} {
+	for _, text := range []string{`{"a":1,"a":2}`, `{"a":"\xff"}`, `{"a":01}`, `{"a":1}x`,
+		`{"a":1e999}`, `{"a"}`, `{,}`, ``} {
 		if simple([]byte(text)) {
 			t.Errorf("%q is simple", text)
 		}

@@ -125,7 +125,8 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	for goType, def := range map[string]string{
 		"WhenBusy": "whenBusy", "Queue": "queue", "StopReason": "stopReason", "TerminationReason": "terminationReason",
 		"ThinkingLevel": "thinkingLevel", "QueueMode": "queueMode", "ExecutionMode": "executionMode", "Effect": "effect",
-		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode", "CompactionReason": "compactionReason",
+		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode",
+		"CompactionReason": "compactionReason",
 	} {
 		want, got := sorted(constants[goType]), enumOf(compileRef(t, "common/types.v1.json#/$defs/"+def))
 		if d := cmp.Diff(want, got); d != "" || len(want) == 0 {

@@ -43,7 +43,8 @@ type Follow struct {
 }
 
 // CommandApplied says that a command has had its effect. RunID and TurnID of the event say where; MessageIDs are the
-// messages it became. Text is that of the message before which a navigate or a branch has gone back, to be written anew.
+// messages it became. Text is that of the message before which a navigate or a branch has gone back, to be written
+// anew.
 type CommandApplied struct {
 	CommandID  string      `json:"commandId"`
 	Kind       CommandKind `json:"kind"`
@@ -122,9 +123,9 @@ type QueueUpdate struct {
 // TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead, or,
 // before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
 // result or context that were replaced; what they became stands in the event of that message, or, for a context,
-// nowhere. Compaction and Summary are what a service has written, CustomInstructions, ReplaceInstructions and Label what
-// it has said in the place of a navigate's; Block of a compaction, a navigation or a fork that it is not to be. By names
-// who decided, and Failures who was asked and not heard. Sources are the files of the workspace that an input was
+// nowhere. Compaction and Summary are what a service has written, CustomInstructions, ReplaceInstructions and Label
+// what it has said in the place of a navigate's; Block of a compaction, a navigation or a fork that it is not to be. By
+// names who decided, and Failures who was asked and not heard. Sources are the files of the workspace that an input was
 // expanded to.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`

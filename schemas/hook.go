@@ -140,8 +140,8 @@ type HookRequest struct {
 //	afterToolCall       Content, Details, IsError and Terminate in place of the result's
 //
 //	session_before_compact  Cancel; or Compaction in place of a model's summary
-//	session_before_tree     Cancel; or Summary in place of a model's, CustomInstructions, ReplaceInstructions and Label in
-//	                        place of the command's
+//	session_before_tree     Cancel; or Summary in place of a model's, CustomInstructions, ReplaceInstructions and
+//	                        Label in place of the command's
 //	session_before_fork     Cancel
 type HookAnswer struct {
 	By           string          `json:"by,omitempty"`

@@ -6,10 +6,10 @@ import "encoding/json"
 // is the path from the root to the leaf. An entry is a message, with the message's id, or one of the entries below and
 // summaries, whose id is "e" and the sequence of its event.
 
-// Navigate moves the leaf: to the entry TargetID, or, where that is a user's message or a custom_message, to its parent,
-// with its text in the outcome, to be written anew. With Summarize a model sums up what is left behind, which is then
-// an entry below the new leaf; CustomInstructions are added to what it is told, or, with ReplaceInstructions, said in
-// its place. Label is put on the summary, or, without one, on the target.
+// Navigate moves the leaf: to the entry TargetID, or, where that is a user's message or a custom_message, to its
+// parent, with its text in the outcome, to be written anew. With Summarize a model sums up what is left behind, which
+// is then an entry below the new leaf; CustomInstructions are added to what it is told, or, with ReplaceInstructions,
+// said in its place. Label is put on the summary, or, without one, on the target.
 type Navigate struct {
 	TargetID            string `json:"targetId"`
 	Summarize           bool   `json:"summarize,omitempty"`

@@ -8,8 +8,8 @@ import (
 // atOnce is how many parallel tests of a package run at once. They wait most of the time.
 const atOnce = 8
 
-// TestsAtOnce lets n parallel tests run at once, unless -parallel says otherwise. It belongs into TestMain, of tests that
-// wait most of the time and leave the processor to others, and parses the flags.
+// TestsAtOnce lets n parallel tests run at once, unless -parallel says otherwise. It belongs into TestMain, of tests
+// that wait most of the time and leave the processor to others, and parses the flags.
 func TestsAtOnce(n int) error {
 	flag.Parse()
 	given := false

@@ -22,7 +22,12 @@ type NavigateOptions struct {
 // [schemas.RejectBusy].
 //
 // A summary takes as long as a model; [Options].RequestTimeout bounds the wait for it.
-func (s *Session) Navigate(ctx context.Context, entry string, o NavigateOptions, opts ...Option) (text string, err error) {
+func (s *Session) Navigate(
+	ctx context.Context,
+	entry string,
+	o NavigateOptions,
+	opts ...Option,
+) (text string, err error) {
 	return s.do(ctx, &schemas.Navigate{TargetID: entry, Summarize: o.Summarize, CustomInstructions: o.Instructions,
 		ReplaceInstructions: o.ReplaceInstructions, Label: o.Label}, opts)
 }
@@ -61,8 +66,8 @@ func (s *Session) Fork(ctx context.Context, of, entry string, at schemas.BranchP
 }
 
 // Compact has the older part of the session's context summed up now; instructions say what the summary is to look at.
-// That it was stopped by an abort is a [*RejectedError] with [schemas.RejectAborted], that the summary could not be made
-// one with [schemas.RejectFailed]. It takes as long as a model; [Options].RequestTimeout bounds the wait for it.
+// That it was stopped by an abort is a [*RejectedError] with [schemas.RejectAborted], that the summary could not be
+// made one with [schemas.RejectFailed]. It takes as long as a model; [Options].RequestTimeout bounds the wait for it.
 func (s *Session) Compact(ctx context.Context, instructions string, opts ...Option) error {
 	return s.Do(ctx, &schemas.Compact{CustomInstructions: instructions}, opts...)
 }

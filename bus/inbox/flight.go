@@ -69,7 +69,8 @@ func (in *Inbox) receive(ep *epoch, msg jetstream.Msg) {
 
 func (in *Inbox) newFlight(ep *epoch, msg jetstream.Msg, md *jetstream.MsgMetadata) *flight {
 	f := &flight{
-		seq: md.Sequence.Stream, stored: md.Timestamp, received: time.Now(), raw: msg, msg: msg, epoch: ep, done: make(chan struct{}),
+		seq: md.Sequence.Stream, stored: md.Timestamp, received: time.Now(), raw: msg, msg: msg, epoch: ep,
+		done:      make(chan struct{}),
 		partition: partitionOf(in.conn.Subjects(), msg.Subject()),
 		counted:   ep.suspect && ep.received <= ep.waiting,
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What was in flight when its session was deleted is not delivered afterwards, neither again nor for the first time; the
-// session that begins anew gets only its own, and other sessions lose nothing.
+// What was in flight when its session was deleted is not delivered afterwards, neither again nor for the first time;
+// the session that begins anew gets only its own, and other sessions lose nothing.
 func TestWhatWasDeletedIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)

@@ -290,8 +290,15 @@ func TestEntriesOfATree(t *testing.T) {
 			got[len(got)-1] += fmt.Sprint("<", parent)
 		}
 	}
-	want := []string{"message user copied ", "message assistant  <0", "message user one <1", "message assistant first good<2",
-		"custom todo  ", "message user two <4", "message assistant second <5"}
+	want := []string{
+		"message user copied ",
+		"message assistant  <0",
+		"message user one <1",
+		"message assistant first good<2",
+		"custom todo  ",
+		"message user two <4",
+		"message assistant second <5",
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("entries (-want +got):\n%s", d)
 	}

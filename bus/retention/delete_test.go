@@ -21,8 +21,22 @@ import (
 // Whatever was sent to the session after the fence stays, and nothing of other sessions goes.
 func TestADeletionMayCrashAnywhere(t *testing.T) {
 	t.Parallel()
-	steps := []string{"record", "fence", "bounds", "timers", "inbox", "cancel", "calls", "updates", "dead letters", "index",
-		"snapshots", "payloads", "log", "all"}
+	steps := []string{
+		"record",
+		"fence",
+		"bounds",
+		"timers",
+		"inbox",
+		"cancel",
+		"calls",
+		"updates",
+		"dead letters",
+		"index",
+		"snapshots",
+		"payloads",
+		"log",
+		"all",
+	}
 	var seen []string
 	w := newWorld(t)
 	w.fill("other")
@@ -65,7 +79,10 @@ func TestADeletionMayCrashAnywhere(t *testing.T) {
 			case i < slices.Index(steps, "bounds") || crash == "record":
 				_, err = d.Delete(bustest.Deadline(t), retention.Request{Session: name})
 			default:
-				if _, err = d.Delete(bustest.Deadline(t), retention.Request{Session: name}); errors.Is(err, retention.ErrNoSession) {
+				if _, err = d.Delete(bustest.Deadline(t), retention.Request{Session: name}); errors.Is(
+					err,
+					retention.ErrNoSession,
+				) {
 					err = nil // all of it was gone already
 				}
 			}
@@ -93,7 +110,8 @@ func TestADeletionMayCrashAnywhere(t *testing.T) {
 	if d := cmp.Diff(before, w.places("other")); d != "" || w.chunks() != chunks {
 		t.Errorf("the other session (-before +after), %d chunks, before %d:\n%s", w.chunks(), chunks, d)
 	}
-	if r, err := w.store.Verify(bustest.Deadline(t), "other", eventstore.VerifyOptions{Version: 7}); err != nil || !r.OK() {
+	if r, err := w.store.Verify(bustest.Deadline(t), "other", eventstore.VerifyOptions{Version: 7}); err != nil ||
+		!r.OK() {
 		t.Errorf("the other session: %+v, %v", r, err)
 	}
 }
@@ -189,7 +207,10 @@ func TestABusySessionIsNotDeleted(t *testing.T) {
 		t.Errorf("%d messages of logs are left, %v", info.State.Msgs, err)
 	}
 	w.log("moved", small())
-	if _, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "moved", At: 1}); !errors.Is(err, retention.ErrBusy) {
+	if _, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "moved", At: 1}); !errors.Is(
+		err,
+		retention.ErrBusy,
+	) {
 		t.Errorf("a log that has gone on: %v", err)
 	}
 }

@@ -136,7 +136,8 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	return d.goOn(ctx, rec)
 }
 
-// Deleting reports whether a session is being deleted by the deletion with this id. It is [eventstore.Options.Deleting].
+// Deleting reports whether a session is being deleted by the deletion with this id. It is
+// [eventstore.Options.Deleting].
 func (d *Deleter) Deleting(ctx context.Context, session, id string) (bool, error) {
 	rec, err := d.load(ctx, session)
 	return err == nil && rec != nil && rec.ID == id, err

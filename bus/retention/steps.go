@@ -158,8 +158,8 @@ func (d *Deleter) cancelCalls(ctx context.Context, r *record, _ *Deleted) error 
 	return nil
 }
 
-// cancel cancels the call that is stored on a subject, by its nonce: the session that begins anew has a call of the same
-// name.
+// cancel cancels the call that is stored on a subject, by its nonce: the session that begins anew has a call of the
+// same name.
 func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) error {
 	s, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// narrow is a model whose window is small. What it is asked beyond that it refuses as vendors do. Asked for a summary it
-// writes one that has the lines of the conversation which begin with "needle".
+// narrow is a model whose window is small. What it is asked beyond that it refuses as vendors do. Asked for a summary
+// it writes one that has the lines of the conversation which begin with "needle".
 type narrow struct {
 	window int64
 
@@ -48,7 +48,10 @@ func (n *narrow) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 	}
 }
 
-func (n *narrow) answer(ctx context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, schemas.FailureCode) {
+func (n *narrow) answer(
+	ctx context.Context,
+	req schemas.ModelRequest,
+) (*schemas.AssistantMessage, schemas.FailureCode) {
 	n.mu.Lock()
 	block := n.block
 	n.mu.Unlock()
@@ -72,14 +75,20 @@ func (n *narrow) answer(ctx context.Context, req schemas.ModelRequest) (*schemas
 	}
 	n.most = max(n.most, used)
 	text := func(s string) *schemas.AssistantMessage {
-		return &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: s}}, StopReason: schemas.StopStop, Usage: usage}
+		return &schemas.AssistantMessage{
+			Content:    schemas.Contents{schemas.Text{Text: s}},
+			StopReason: schemas.StopStop,
+			Usage:      usage,
+		}
 	}
 	if !summary {
 		n.asked = append(n.asked, req)
 		m, ok := last.(*schemas.UserMessage)
 		if ok && strings.HasPrefix(m.Content.JoinText(), "call") {
 			reply := text("")
-			reply.Content = schemas.Contents{schemas.ToolCall{ID: fmt.Sprint("t", len(n.asked)), Name: "note", Arguments: []byte(`{}`)}}
+			reply.Content = schemas.Contents{
+				schemas.ToolCall{ID: fmt.Sprint("t", len(n.asked)), Name: "note", Arguments: []byte(`{}`)},
+			}
 			reply.StopReason = schemas.StopToolUse
 			return reply, ""
 		}
@@ -236,13 +245,17 @@ func TestACompactionIsAskedFor(t *testing.T) {
 	do(t, s.Compact(t.Context(), "Mind the tests."))
 	model.mu.Lock()
 	n := len(model.summaries)
-	if asked := said(model.summaries[n-2].Messages)[0] + said(model.summaries[n-1].Messages)[0]; !strings.Contains(asked, "Additional focus: Mind the tests.") {
+	if asked := said(model.summaries[n-2].Messages)[0] + said(model.summaries[n-1].Messages)[0]; !strings.Contains(
+		asked,
+		"Additional focus: Mind the tests.",
+	) {
 		t.Errorf("asked %s", asked)
 	}
 	model.mu.Unlock()
 	refused(s.Compact(t.Context(), ""), schemas.RejectState, "Already compacted")
 	log := r.Prompted(t, "s1", "and now?", 4)
-	if done := ends(log[before:]); len(done) != 1 || done[0].ErrorMessage != "" || done[0].Reason != schemas.CompactManual {
+	if done := ends(log[before:]); len(done) != 1 || done[0].ErrorMessage != "" ||
+		done[0].Reason != schemas.CompactManual {
 		t.Errorf("ends %+v", done)
 	}
 	model.mu.Lock()
@@ -294,7 +307,8 @@ func TestAnOverflowIsCompactedOnce(t *testing.T) {
 		t.Errorf("run ended: %+v", end)
 	}
 	if want := "Context overflow recovery failed after one compact-and-retry attempt. Try reducing context or switching " +
-		"to a larger-context model."; last.ErrorMessage != want && !strings.HasPrefix(last.ErrorMessage, "Context overflow recovery failed") {
+		"to a larger-context model."; last.ErrorMessage != want &&
+		!strings.HasPrefix(last.ErrorMessage, "Context overflow recovery failed") {
 		t.Errorf("reported %q", last.ErrorMessage)
 	}
 	r.EmptyInbox(t)

@@ -47,14 +47,19 @@ func TestASessionIsATree(t *testing.T) {
 	log := r.Prompted(t, "s1", "two", 2)
 	second, answered := newest(log, schemas.RoleUser), newest(log, schemas.RoleAssistant)
 
-	do(t, s.CustomMessage(ctx, schemas.AddMessage{CustomType: "note", Content: schemas.Contents{schemas.Text{Text: "beware"}}}))
+	do(
+		t,
+		s.CustomMessage(ctx, schemas.AddMessage{CustomType: "note", Content: schemas.Contents{schemas.Text{Text: "beware"}}}),
+	)
 	do(t, s.Custom(ctx, "todo", []byte(`{"open":1}`)))
 	if text, err := s.Navigate(ctx, second, client.NavigateOptions{Label: "the first try"}); text != "two" || err != nil {
 		t.Fatalf("navigate to a user's message: %q, %v", text, err)
 	}
 	r.Prompted(t, "s1", "three", 3)
-	if got := strings.Join(said(r.model.requests("s1")[2].Messages), "|"); strings.Contains(got, "two") || strings.Contains(got, "beware") ||
-		!strings.HasPrefix(got, "one|") || !strings.HasSuffix(got, "|three") {
+	if got := strings.Join(said(r.model.requests("s1")[2].Messages), "|"); strings.Contains(got, "two") ||
+		strings.Contains(got, "beware") ||
+		!strings.HasPrefix(got, "one|") ||
+		!strings.HasSuffix(got, "|three") {
 		t.Errorf("beside the branch that was left the model is shown %s", got)
 	}
 	if _, err := s.Navigate(ctx, answered, client.NavigateOptions{}); err != nil {
@@ -121,7 +126,8 @@ func TestNobodyNavigatesDuringARun(t *testing.T) {
 	r.Send(t, "s1", schemas.CommandPrompt, "call note {}")
 	log := r.Until(t, "s1", "the request", requested)
 	for _, data := range []schemas.CommandData{
-		&schemas.Navigate{TargetID: newest(log, schemas.RoleUser)}, &schemas.AddMessage{CustomType: "x", Content: schemas.Contents{}},
+		&schemas.Navigate{TargetID: newest(log, schemas.RoleUser)},
+		&schemas.AddMessage{CustomType: "x", Content: schemas.Contents{}},
 	} {
 		var rejected *client.RejectedError
 		if err := s.Do(t.Context(), data); !errors.As(err, &rejected) || rejected.Code != schemas.RejectBusy {

@@ -74,7 +74,14 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 				return schemas.TextResult("late"), nil
 			},
 		}
-		model := system.NewGated(2, chunked(t, scripted.Calls("", schemas.ToolCall{Name: "slow", Arguments: json.RawMessage(`{}`)}), scripted.Text("Done.")))
+		model := system.NewGated(
+			2,
+			chunked(
+				t,
+				scripted.Calls("", schemas.ToolCall{Name: "slow", Arguments: json.RawMessage(`{}`)}),
+				scripted.Text("Done."),
+			),
+		)
 		s := system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{slow}, AbortGrace: 100 * time.Millisecond})
 		wait := time.Millisecond
 		if aborting {

@@ -38,7 +38,13 @@ func (h *Host) pathIn(ctx context.Context, log SessionLog, session, entry string
 			path, err = state.Enter(e, entry)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the path to entry %s of session %s after seq %d: %w", entry, session, state.Seq, err)
+			return nil, nil, fmt.Errorf(
+				"read the path to entry %s of session %s after seq %d: %w",
+				entry,
+				session,
+				state.Seq,
+				err,
+			)
 		}
 		if path != nil {
 			return path, state, nil

@@ -12,7 +12,12 @@ import (
 // skills that are offered to it, then the date and the directory, which change least often last (behaviour A14.1, B37:
 // no time of day, so that vendors' caches keep the prompt for a day). sources are the files in it, in order. Without
 // resources it is base.
-func System(base string, r schemas.Resources, canRead bool, now time.Time) (text string, sources []schemas.PromptSource) {
+func System(
+	base string,
+	r schemas.Resources,
+	canRead bool,
+	now time.Time,
+) (text string, sources []schemas.PromptSource) {
 	if r.Empty() {
 		return base, nil
 	}

@@ -23,9 +23,9 @@ var roots = []string{".agents", ".pi"}
 // maxOmitted bounds the list of what was left out.
 const maxOmitted = schemas.MaxResources
 
-// Discover looks through a directory. Which directory it is, whose, and since when, is the caller's to add. files should
-// not lead out of the directory, as those of an [os.Root] do not. An error is the context's cause: what cannot be read
-// is listed as omitted.
+// Discover looks through a directory. Which directory it is, whose, and since when, is the caller's to add. files
+// should not lead out of the directory, as those of an [os.Root] do not. An error is the context's cause: what cannot
+// be read is listed as omitted.
 func Discover(ctx context.Context, files fs.FS) (schemas.Resources, error) {
 	f := finder{files: files}
 	f.context()

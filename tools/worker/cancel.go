@@ -25,7 +25,10 @@ type cancels struct {
 }
 
 func newCancels() *cancels {
-	return &cancels{running: map[string]map[*context.CancelCauseFunc]string{}, cancelled: newRecent[struct{}](maxCancelled)}
+	return &cancels{
+		running:   map[string]map[*context.CancelCauseFunc]string{},
+		cancelled: newRecent[struct{}](maxCancelled),
+	}
 }
 
 // listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned

@@ -67,7 +67,8 @@ type Options struct {
 	// renewed three times as often.
 	AnnounceTTL time.Duration
 	// Resources, if not nil, returns what the directory of the tools has for prompts. It is called before each
-	// announcement, so that changes are announced with the next one. The worker fills in workspace, itself, and since when.
+	// announcement, so that changes are announced with the next one. The worker fills in workspace, itself, and since
+	// when.
 	Resources func(ctx context.Context) (schemas.Resources, error)
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration

@@ -10,8 +10,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of the YAML file, in which a prompt may stand. The library takes a minute and gigabytes for 64 KiB of brackets,
-// and whatever there is for aliases of aliases: what settings have no use for is refused before anything is parsed.
+// Bounds of the YAML file, in which a prompt may stand. The library takes a minute and gigabytes for 64 KiB of
+// brackets, and whatever there is for aliases of aliases: what settings have no use for is refused before anything is
+// parsed.
 const (
 	maxFile   = 1 << 20
 	maxTokens = 20_000

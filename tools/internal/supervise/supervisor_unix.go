@@ -87,8 +87,8 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// lost drops the supervisor that the connection is to, unless another has taken its place. The sockets of a process that
-// is killed close one after the other: a command's may be closed while the supervisor's still takes commands.
+// lost drops the supervisor that the connection is to, unless another has taken its place. The sockets of a process
+// that is killed close one after the other: a command's may be closed while the supervisor's still takes commands.
 func (s *supervisor) lost(by *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
