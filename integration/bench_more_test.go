@@ -163,10 +163,12 @@ func TestALogGrowsWithWhatIsSaid(t *testing.T) {
 	const (
 		characters = 50_000
 		around     = 2_000 // bytes that an event or update may have besides its text
+		chunk      = 25
+		perDelta   = 40 // bytes that an update may have for each delta in it
 		interval   = 25 * time.Millisecond
 	)
 	text := strings.Repeat("word ", characters/5)
-	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 25, ChunkDelay: 20 * time.Microsecond},
+	model, err := scripted.NewScripts(scripted.Options{ChunkSize: chunk, ChunkDelay: 20 * time.Microsecond},
 		scripted.Script{Responses: []scripted.Response{scripted.Text(text)}})
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +181,7 @@ func TestALogGrowsWithWhatIsSaid(t *testing.T) {
 	if most := characters + around*log.Msgs; log.Bytes > most {
 		t.Errorf("the log of %d events has %d bytes, more than %d", log.Msgs, log.Bytes, most)
 	}
-	if most := characters + around*updates.Msgs; updates.Bytes > most {
+	if most := characters + perDelta*characters/chunk + around*updates.Msgs; updates.Bytes > most {
 		t.Errorf("%d updates have %d bytes, more than %d", updates.Msgs, updates.Bytes, most)
 	}
 	if most := uint64(elapsed/interval) + 3; updates.Msgs > most {

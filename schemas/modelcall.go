@@ -41,6 +41,7 @@ func (r ModelRequest) appendJSON(o *object) {
 	o.optionalText("thinkingLevel", string(r.ThinkingLevel))
 	o.optionalText("sessionId", r.SessionID)
 	o.optionalInteger("attempt", int64(r.Attempt))
+	o.optionalInteger("maxTokens", r.MaxTokens)
 	o.end()
 }
 
@@ -141,6 +142,7 @@ func writtenModelRequest(payload []byte) (r ModelRequest, ok bool) {
 	r.ThinkingLevel = ThinkingLevel(w.optionalText("thinkingLevel"))
 	r.SessionID = w.optionalText("sessionId")
 	r.Attempt = int(w.optionalCount("attempt"))
+	r.MaxTokens = int64(w.optionalCount("maxTokens"))
 	w.close()
 	return r, w.complete()
 }

@@ -25,7 +25,7 @@ func startRunner(t *testing.T) string {
 	t.Helper()
 	needsBrowser(t)
 	dir := t.TempDir()
-	if err := process.Build(dir, "runner"); err != nil {
+	if err := process.Build(dir, "cmd/runner"); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "output")
