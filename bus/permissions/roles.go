@@ -21,6 +21,7 @@ const (
 	Profiles   Name = "profiles"    // writes profiles
 	Viewer     Name = "viewer"      // reads a session's log and sees what happens
 	Worker     Name = "worker"      // executes the calls of one tool
+	Deleter    Name = "deleter"     // deletes, archives and restores all sessions
 )
 
 // Role is what those who have it may do. Subjects hold {prefix}, {session}, {queue}, {worker} and {inbox}, which a
@@ -65,6 +66,24 @@ var roles = []Role{
 		"{prefix}.cmd.*.tool_result", "{prefix}.live.*.update", "{prefix}.dead.AGENT_TOOL.*",
 		"$KV.agent_tools.{queue}.{worker}", "{prefix}.reply.>",
 	}, Subscribe: []string{"{prefix}.cancel.*.*"}},
+	{Name: Deleter, About: "deletes, archives and restores sessions", Publish: deleting()},
+}
+
+// deleting is what takes every session away. A purge names its subject in the request, which permissions do not see: who
+// may delete one session may delete all.
+func deleting() (subjects []string) {
+	for _, stream := range []string{schemas.StreamTimers, schemas.StreamCommands, schemas.StreamTools,
+		schemas.StreamUpdates, schemas.StreamDead, schemas.StreamEvents, "KV_" + schemas.BucketSnapshots,
+		"OBJ_" + schemas.BucketBlobs} {
+		subjects = append(subjects, "$JS.API.STREAM.PURGE."+stream, "$JS.API.STREAM.INFO."+stream)
+	}
+	return append(subjects, "$JS.API.STREAM.INFO.KV_agent_sessions", "$JS.API.STREAM.INFO.KV_agent_deletions",
+		"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.>", "$JS.API.STREAM.MSG.GET.AGENT_EVT",
+		"$JS.API.DIRECT.GET.AGENT_TOOL.>", "$JS.API.DIRECT.GET.KV_agent_sessions.>",
+		"$JS.API.DIRECT.GET.KV_agent_deletions.>", "$JS.API.DIRECT.GET.OBJ_agent_blobs.>",
+		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.>", "$JS.API.CONSUMER.DELETE.OBJ_agent_blobs.*",
+		"$KV.agent_sessions.>", "$KV.agent_deletions.>", "$O.agent_blobs.>",
+		"{prefix}.evt.*", "{prefix}.cmd.*.abort", "{prefix}.cancel.*.*")
 }
 
 func commands(kinds ...schemas.CommandKind) (subjects []string) {

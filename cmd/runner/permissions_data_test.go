@@ -16,7 +16,8 @@ func TestTheTableIsThePackages(t *testing.T) {
 	t.Parallel()
 	for row, role := range map[string]permissions.Name{roleSender: permissions.Sender, roleApprover: permissions.Approver,
 		roleViewer: permissions.Viewer, roleWorker: permissions.Worker, roleAsker: permissions.ModelUser,
-		roleKeyUser: permissions.KeyUser, roleProfiles: permissions.Profiles} {
+		roleKeyUser: permissions.KeyUser, roleProfiles: permissions.Profiles,
+		roleDeleter: permissions.Deleter} {
 		u := permissions.User{Name: "u", Roles: []permissions.Name{role}, Session: "s1", Queue: "bash", Worker: "w1"}
 		g, err := u.Grant(schemas.Subjects{})
 		if err != nil {

@@ -27,6 +27,7 @@ const (
 	roleLister   = "lists sessions"
 	roleApprover = "approver of"
 	roleProfiles = "writer of profiles"
+	roleDeleter  = "deletes, archives and restores sessions, all of them"
 	roleHook     = "hook service"
 	permissionsH = "## Permissions"
 )
