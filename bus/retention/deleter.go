@@ -114,7 +114,7 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 			return done, err
 		}
 	}
-	if r.At != 0 && r.At != c.tail {
+	if r.At != 0 && r.At != c.end {
 		return done, &schemas.ConflictError{Session: r.Session, Seq: c.events}
 	}
 	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, session: r.Session}

@@ -31,6 +31,8 @@ type options struct {
 	Tools    toolSettings    `embed:"" group:"tools"`
 	Observe  observing       `embed:"" group:"observability"`
 
+	Retention retentionSettings `embed:"" group:"sessions"`
+
 	once bool // it is for one run
 }
 

@@ -14,6 +14,7 @@ type metrics struct {
 	cost     prometheus.Counter
 	rejected *prometheus.CounterVec
 	foreign  prometheus.Counter
+	deleted  *prometheus.CounterVec
 	runTime  prometheus.Histogram
 	callTime prometheus.Histogram
 	toolTime prometheus.Histogram
@@ -38,15 +39,23 @@ func newMetrics(to prometheus.Registerer, held func() int) *metrics {
 		rejected: counter("commands_rejected_total", "Commands rejected, by code.", "code"),
 		foreign: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "loopbus", Name: "log_foreign_total",
 			Help: "Messages found in sessions' logs that no log wrote, and passed over."}),
+		deleted:  counter("sessions_deleted_total", "Sessions deleted because no rule keeps them, by reason.", "reason"),
 		runTime:  histogram("run_seconds", "Duration of runs."),
 		callTime: histogram("model_call_seconds", "Duration of model calls."),
 		toolTime: histogram("tool_execution_seconds", "Duration of tool executions, as their workers report it."),
 	}
-	to.MustRegister(m.events, m.runs, m.tokens, m.cost, m.rejected, m.foreign, m.runTime, m.callTime, m.toolTime,
+	to.MustRegister(m.events, m.runs, m.tokens, m.cost, m.rejected, m.foreign, m.deleted, m.runTime, m.callTime, m.toolTime,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "loopbus", Name: "sessions_held", Help: "Sessions held in memory, at rest or not.",
 		}, func() float64 { return float64(held()) }))
 	return m
+}
+
+// deletedFor counts a session that was deleted. A nil m counts nothing.
+func (m *metrics) deletedFor(reason string) {
+	if m != nil {
+		m.deleted.WithLabelValues(reason).Inc()
+	}
 }
 
 // then counts an event before next, which may be nil, is told of it.
