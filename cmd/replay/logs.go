@@ -15,6 +15,8 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/retention/archive"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -24,7 +26,8 @@ const connectTimeout = 5 * time.Second
 
 // logs is where the sessions' logs are read from.
 type logs struct {
-	server *embedded.Server // of --store
+	server *embedded.Server // of --store and --archive
+	dir    string           // of the server of --archive
 	conn   *bus.Conn
 	store  *eventstore.Store
 }
@@ -43,6 +46,9 @@ func openLogs(ctx context.Context, o options, log *slog.Logger) (*logs, error) {
 func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error) {
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	if o.Archive != "" {
+		return l.openArchive(ctx, o, log)
+	}
 	if l.conn, err = l.connect(connecting, o, log); err != nil {
 		return err
 	}
@@ -51,6 +57,37 @@ func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error
 	}
 	l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{Subjects: l.conn.Subjects(), Logger: log})
 	return err
+}
+
+// openArchive restores an archive on a server of its own, in a directory that goes with this process, so that all that
+// can be read and proved of a log can be of the archive.
+func (l *logs) openArchive(ctx context.Context, o options, log *slog.Logger) error {
+	file, err := os.Open(o.Archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if l.dir, err = os.MkdirTemp("", "loopbus-replay-"); err != nil {
+		return err
+	}
+	if l.server, err = embedded.Start(embedded.Options{StoreDir: l.dir, InProcessOnly: true, Name: "replay",
+		Logger: log}); err != nil {
+		return err
+	}
+	l.conn, err = bus.Connect(ctx, bus.ConnOptions{InProcess: l.server, Name: "replay", Logger: log})
+	if err != nil {
+		return err
+	}
+	if err := streams.Setup(ctx, l.conn, streams.Options{}); err != nil {
+		return err
+	}
+	if l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{Logger: log}); err != nil {
+		return err
+	}
+	if _, err := archive.Restore(ctx, l.conn, l.store, file); err != nil {
+		return fmt.Errorf("%s: %w", o.Archive, err)
+	}
+	return nil
 }
 
 func (l *logs) connect(ctx context.Context, o options, log *slog.Logger) (conn *bus.Conn, err error) {
@@ -100,6 +137,9 @@ func (l *logs) close() {
 	}
 	if l.server != nil {
 		l.server.Shutdown()
+	}
+	if l.dir != "" {
+		_ = os.RemoveAll(l.dir)
 	}
 }
 
