@@ -26,6 +26,7 @@ func wantSpent(t *testing.T, b *bus.Budgets, per schemas.BudgetPeriod, at time.T
 
 // What is used counts once for the day, the month and for ever, however often it is told.
 func TestBudgetsCountPerPeriod(t *testing.T) {
+	t.Parallel()
 	b := bus.NewBudgets(bustest.New(t))
 	monday := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
 	tuesday := monday.Add(2 * time.Minute)
@@ -48,6 +49,7 @@ func TestBudgetsCountPerPeriod(t *testing.T) {
 }
 
 func TestBudgetsCountConcurrently(t *testing.T) {
+	t.Parallel()
 	b := bus.NewBudgets(bustest.New(t))
 	at := time.Now()
 	var all sync.WaitGroup

@@ -12,16 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const (
-	dialTimeout   = 2 * time.Second        // of one attempt to connect
-	reconnectWait = 250 * time.Millisecond // between two attempts of a lost connection, plus jitter
-	drainTimeout  = 5 * time.Second        // of Close, for each connection
-	pingInterval  = 10 * time.Second       // a dead peer is noticed after three
-)
+const drainTimeout = 5 * time.Second // of Close, for each connection
 
 // ConnOptions configures [Connect]. Either URL or InProcess is needed; the rest may stay empty.
 type ConnOptions struct {
@@ -33,19 +29,9 @@ type ConnOptions struct {
 	Name string
 	// Prefix of every subject, see [schemas.NewSubjects].
 	Prefix string
-	// InboxPrefix of the subjects that replies come to; the default _INBOX is shared by all clients of an account.
-	InboxPrefix string
-	// Credentials, at most one kind: a .creds file, a file with an nkey seed, user and password, or a token.
-	CredsFile    string
-	NKeySeedFile string
-	User         string
-	Password     string
-	Token        string
-	// TLS, as PEM files: the authority to trust, and this client's certificate with its key.
-	CAFile   string
-	CertFile string
-	KeyFile  string
-	// Logger is told when the connection is lost and when it is back; nil discards.
+	// Dial says as whom to connect and how, and where JetStream is.
+	Dial dial.Settings
+	// Logger gets a line when the connection is lost and when it is back; nil discards.
 	Logger *slog.Logger
 }
 
@@ -60,8 +46,7 @@ type Conn struct {
 }
 
 // Connect connects, trying again until ctx ends while no server can be reached. Whatever a server refuses is an
-// error at once. No error
-// or log line contains credentials. The caller has to [Conn.Close] the connection.
+// error at once. No error or log line contains credentials. The caller has to [Conn.Close] the connection.
 func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	subjects, err := schemas.NewSubjects(o.Prefix)
 	if err != nil {
@@ -70,21 +55,20 @@ func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	opts, err := o.natsOptions()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bus: connect: %w", err)
 	}
 	c := &Conn{subjects: subjects}
-	if c.nc, c.closed[0], err = dial(ctx, o, opts, o.Name); err != nil {
+	if c.nc, c.closed[0], err = open(ctx, o, o.Name); err != nil {
 		return nil, err
 	}
-	c.eventsNC, c.closed[1], err = dial(ctx, o, append(opts, nats.ReconnectBufSize(-1)), o.Name+"/events")
+	c.eventsNC, c.closed[1], err = open(ctx, o, o.Name+"/events", nats.ReconnectBufSize(-1))
 	if err != nil {
 		c.nc.Close()
 		return nil, err
 	}
-	if c.js, err = jetstream.New(c.nc); err == nil {
-		c.events, err = jetstream.New(c.eventsNC)
+	if c.js, err = o.Dial.JetStream(c.nc); err == nil {
+		c.events, err = o.Dial.JetStream(c.eventsNC)
 	}
 	if err != nil {
 		c.Close()
@@ -133,29 +117,34 @@ func drain(nc *nats.Conn, closed <-chan struct{}) {
 	}
 }
 
-// dial makes one connection. The channel it returns is closed when the connection is, for good.
-func dial(ctx context.Context, o ConnOptions, opts []nats.Option, name string) (*nats.Conn, chan struct{}, error) {
+// check looks for what says where to connect.
+func (o ConnOptions) check() error {
+	if (o.URL == "") == (o.InProcess == nil) {
+		return errors.New("either a URL or a server of this process is needed")
+	}
+	return dial.CheckServers(o.URL)
+}
+
+// where names the servers for an error, without credentials.
+func (o ConnOptions) where() string {
+	if o.InProcess != nil {
+		return "the server of this process"
+	}
+	return dial.Redact(o.URL)
+}
+
+// open makes one connection. The channel it returns is closed when the connection is, for good.
+func open(ctx context.Context, o ConnOptions, name string, more ...nats.Option) (*nats.Conn, chan struct{}, error) {
+	opts, err := o.Dial.Options(name, o.Logger)
+	if err != nil {
+		return nil, nil, fmt.Errorf("bus: connect: %w", err)
+	}
 	closed := make(chan struct{})
-	log := o.Logger.With("connection", name)
-	opts = append(opts[:len(opts):len(opts)],
-		nats.Name(name),
-		nats.ClosedHandler(func(*nats.Conn) { close(closed) }),
-		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
-			if err != nil { // nil when we close it ourselves
-				log.Warn("connection to nats lost", "err", err)
-			}
-		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info("connection to nats is back", "url", redactURL(nc.ConnectedUrl()))
-		}),
-		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			subject := ""
-			if sub != nil {
-				subject = sub.Subject
-			}
-			log.Warn("nats", "err", err, "subject", subject)
-		}),
-	)
+	opts = append(opts, nats.DrainTimeout(drainTimeout), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+	if o.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(o.InProcess))
+	}
+	opts = append(opts, more...)
 	for {
 		nc, err := nats.Connect(o.URL, opts...)
 		if err == nil {

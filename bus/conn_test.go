@@ -13,12 +13,14 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 func TestConnectWithoutAServer(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	addr := bustest.FreePort(t)
@@ -33,6 +35,7 @@ func TestConnectWithoutAServer(t *testing.T) {
 }
 
 func TestConnectWaitsForTheServer(t *testing.T) {
+	t.Parallel()
 	addr := bustest.FreePort(t)
 	type result struct {
 		c   *bus.Conn
@@ -57,6 +60,7 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 }
 
 func TestConnectRefusesBadOptions(t *testing.T) {
+	t.Parallel()
 	s := bustest.Server(t)
 	notASeed := filepath.Join(t.TempDir(), "seed")
 	if err := os.WriteFile(notASeed, []byte("s3cret"), 0o600); err != nil {
@@ -66,15 +70,16 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 		"no server":                    {},
 		"two servers":                  {URL: s.ClientURL(), InProcess: s},
 		"a malformed URL":              {URL: "nats://ann:s3cret/x@host:1"},
-		"two kinds of credentials":     {InProcess: s, User: "ann", Password: "s3cret", Token: "s3cret"},
-		"a seed file that is none":     {InProcess: s, NKeySeedFile: notASeed},
-		"a creds file that is missing": {InProcess: s, CredsFile: "missing"},
-		"a CA that is missing":         {URL: s.ClientURL(), CAFile: "missing"},
-		"a key without a certificate":  {URL: s.ClientURL(), KeyFile: "missing"},
+		"two kinds of credentials":     {InProcess: s, Dial: dial.Settings{User: "ann", Password: "s3cret", Token: "s3cret"}},
+		"a seed file that is none":     {InProcess: s, Dial: dial.Settings{NKeySeedFile: notASeed}},
+		"a creds file that is missing": {InProcess: s, Dial: dial.Settings{CredsFile: "missing"}},
+		"a CA that is missing":         {URL: s.ClientURL(), Dial: dial.Settings{CAFile: "missing"}},
+		"a key without a certificate":  {URL: s.ClientURL(), Dial: dial.Settings{KeyFile: "missing"}},
 		"a prefix with a wildcard":     {InProcess: s, Prefix: "a.*"},
-		"an inbox prefix":              {InProcess: s, InboxPrefix: "a.>"},
+		"an inbox prefix":              {InProcess: s, Dial: dial.Settings{InboxPrefix: "a.>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, err := bus.Connect(bustest.Deadline(t), o)
 			if err == nil {
 				c.Close()
@@ -109,10 +114,12 @@ func lockedServer(t *testing.T) *server.Server {
 }
 
 func TestConnectWithCredentials(t *testing.T) {
+	t.Parallel()
 	s := lockedServer(t)
 	var log bustest.Log
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{
-		URL: s.ClientURL(), User: "ann", Password: "s3cret", Logger: log.Logger(), InboxPrefix: "_INBOX_ann",
+		URL: s.ClientURL(), Logger: log.Logger(),
+		Dial: dial.Settings{User: "ann", Password: "s3cret", InboxPrefix: "_INBOX_ann"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +142,7 @@ func TestConnectWithCredentials(t *testing.T) {
 
 // The connection of the log must not store later what it has reported as failed; both come back by themselves.
 func TestConnSurvivesTheServer(t *testing.T) {
+	t.Parallel()
 	addr, start := bustest.Restartable(t)
 	s := start()
 	var log bustest.Log
@@ -193,6 +201,7 @@ func TestConnSurvivesTheServer(t *testing.T) {
 }
 
 func TestConnUsesThePrefix(t *testing.T) {
+	t.Parallel()
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: bustest.Server(t), Prefix: "acme.agents"})
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ func service(t *testing.T, c *bus.Conn, subject string, f func(m *nats.Msg)) {
 }
 
 func TestHooksAsk(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	hooks := bus.NewHooks(c)
 	var asked schemas.HookRequest
@@ -50,6 +51,7 @@ func TestHooksAsk(t *testing.T) {
 }
 
 func TestHooksFail(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	hooks := bus.NewHooks(c)
 	service(t, c, "agent.hook.input.silent", func(*nats.Msg) {})

@@ -57,6 +57,7 @@ func wantKey(t *testing.T, k *bus.Keys, provider, want string) {
 }
 
 func TestAKeyIsKeptUntilItExpires(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	n := keyService(t, c, says(t, "-key"))
 	long := bus.NewKeys(c, validFor(time.Hour))
@@ -81,12 +82,14 @@ func TestAKeyIsKeptUntilItExpires(t *testing.T) {
 }
 
 func TestAKeyServiceThatHasNoKey(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	keyService(t, c, func(m *nats.Msg) { _ = m.Respond(nil) })
 	wantKey(t, bus.NewKeys(c, validFor(time.Hour)), "openai", "")
 }
 
 func TestAKeyServiceThatFails(t *testing.T) {
+	t.Parallel()
 	const secret = "sk-secret"
 	unreadable := bus.KeyOptions{Parse: func([]byte) (string, time.Time, error) {
 		return "", time.Time{},
@@ -114,6 +117,7 @@ func TestAKeyServiceThatFails(t *testing.T) {
 		{"is not asked", "a.>", "illegal subject", schemas.FailureUnknown, validFor(time.Hour), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			conn := bustest.Connect(t, bustest.Server(t))
 			if c.answer != nil {
 				keyService(t, conn, c.answer)
@@ -131,6 +135,7 @@ func TestAKeyServiceThatFails(t *testing.T) {
 
 // TestAKeyIsNotWaitedForAfterTheCallEnds has one call hold the turn and another give up.
 func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	requests := make(chan *nats.Msg, 1)
 	keyService(t, c, func(m *nats.Msg) { requests <- m })

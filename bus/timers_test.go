@@ -41,6 +41,7 @@ func (f *firedTimers) names() []string {
 }
 
 func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var fired firedTimers
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &fired) // reads every partition by its own filter
@@ -69,6 +70,7 @@ func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
 }
 
 func TestTimerIsReplacedAndTakenBack(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var fired firedTimers
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &fired)
@@ -109,6 +111,7 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 }
 
 func TestTimerInThePastFiresAtOnce(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var fired firedTimers
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &fired)
@@ -120,6 +123,7 @@ func TestTimerInThePastFiresAtOnce(t *testing.T) {
 }
 
 func TestTimerRefusesWhatIsNoSubject(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	timers := bus.NewTimers(c)
 	if err := timers.Schedule(bustest.Deadline(t), "s1", time.Now(), schemas.Timer{Name: "a.b"}); !errors.Is(err,

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -35,7 +36,7 @@ func outdated(err error) bool {
 // unavailable reports whether the server could not answer at the moment, so that the append is worth another try.
 func unavailable(err error) bool {
 	var api *jetstream.APIError
-	return passing(err) || errors.As(err, &api) && api.Code >= 500
+	return natsio.Passing(err) || errors.As(err, &api) && api.Code >= 500
 }
 
 var errAnswer = errors.New("answer is no acknowledgement")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestParseAck(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		data    string
 		header  nats.Header
@@ -84,6 +85,7 @@ func FuzzDecoders(f *testing.F) {
 }
 
 func TestSnapshotCoding(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, 1, 1 << 10, 1 << 20} {
 		state := []byte(strings.Repeat("x", size))
 		value, object, err := encodeSnapshot(snapshotHeader{Version: 2, Seq: 3, Stream: 4, Hash: "h"}, "s1", state, 512)

@@ -53,6 +53,7 @@ func hand(t *testing.T, l *eventstore.Log, from, to uint64) {
 
 // What gathers goes in one commit: until it is sent, while one is in flight, and until somebody wants to know.
 func TestCommitsGather(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
 	l := open(t, f.store, "s1")
 	hand(t, l, 1, 3)
@@ -80,6 +81,7 @@ func TestCommitsGather(t *testing.T) {
 
 // A commit is cut before it has too many events, or is too large.
 func TestCommitsAreCut(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
 	hand(t, l, 1, 65)
@@ -114,6 +116,7 @@ func TestCommitsAreCut(t *testing.T) {
 
 // An event that cannot be encoded leaves no trace, wherever it comes in a commit.
 func TestCommitWithoutTheEventThatFails(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
 	for seq := uint64(1); seq <= 3; seq++ {
@@ -128,6 +131,7 @@ func TestCommitWithoutTheEventThatFails(t *testing.T) {
 
 // An attribute that goes, or is another, in the middle of a commit is not that of the event before.
 func TestCommitKeepsAttributesApart(t *testing.T) {
+	t.Parallel()
 	s, _ := newJetStream(t, eventstore.Options{})
 	var want []schemas.Event
 	for seq := uint64(1); seq <= 6; seq++ {
@@ -156,6 +160,7 @@ func TestCommitKeepsAttributesApart(t *testing.T) {
 
 // A log of the form of before is read, followed, verified, and gone on with.
 func TestLogOfBefore(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	d := &damage{t: t, js: js}
 	var hash string

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 // connWatch tells who waits for an answer that the connection has changed: the answer may be lost.
@@ -48,17 +49,6 @@ func (w *connWatch) changed() <-chan struct{} {
 	return w.ch
 }
 
-// passing reports whether an error is of a kind that goes away when the server is back.
-func passing(err error) bool {
-	for _, e := range []error{nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-		nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
 // Bounds of the pause between two attempts to reach the server.
 const (
 	minPause = 5 * time.Millisecond
@@ -71,7 +61,7 @@ func (s *Store) retry(ctx context.Context, f func(ctx context.Context) error) er
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := s.attempt(all, f)
-		if err == nil || !passing(err) || all.Err() != nil {
+		if err == nil || !natsio.Passing(err) || all.Err() != nil {
 			return err
 		}
 		s.pause(all, pause)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -129,7 +130,7 @@ func (f *follower) takeLive(ctx context.Context, m *nats.Msg) (gap bool, err err
 	if err != nil || rec.stream <= f.last.stream || rec.foreign(f.session) {
 		return false, nil // not the server's, or seen already, or none of the log's
 	}
-	if stream, err := added(m.Header, jetstream.StreamHeader), f.fits(rec); stream != schemas.StreamEvents || err != nil {
+	if stream, err := natsio.Added(m.Header, jetstream.StreamHeader), f.fits(rec); stream != schemas.StreamEvents || err != nil {
 		return true, nil // whether something is missing, or somebody else has sent it, the log itself shows
 	}
 	return false, f.take(ctx, rec)

@@ -15,6 +15,7 @@ import (
 
 // A follower that does not read for a while loses live events from its queue and reads them again.
 func TestFollowSlowReader(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{FollowCheck: time.Hour})
 	l := open(t, s, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
@@ -61,6 +62,7 @@ func withoutRepublish(t *testing.T, o eventstore.Options) (*eventstore.Store, je
 
 // An event that was stored and never republished is found by the check of a quiet follower.
 func TestFollowWithoutRepublish(t *testing.T) {
+	t.Parallel()
 	s, _ := withoutRepublish(t, eventstore.Options{FollowCheck: 20 * time.Millisecond})
 	l := open(t, s, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
@@ -78,6 +80,7 @@ func TestFollowWithoutRepublish(t *testing.T) {
 
 // What was stored while the follower was disconnected comes when it is back, also when nothing follows.
 func TestFollowReconnects(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{FollowCheck: time.Hour})
 	l := open(t, f.direct, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
@@ -100,6 +103,7 @@ func TestFollowReconnects(t *testing.T) {
 
 // A live event that follows one that never came makes the follower read.
 func TestFollowGap(t *testing.T) {
+	t.Parallel()
 	s, js := withoutRepublish(t, eventstore.Options{FollowCheck: time.Hour})
 	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
 	if err != nil {

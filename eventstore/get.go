@@ -55,8 +55,17 @@ func (s *Store) at(ctx context.Context, _ string, stream uint64) (rec record, fo
 }
 
 func (s *Store) end(ctx context.Context, session string) (rec record, found bool, err error) {
-	req := getRequest{LastFor: s.o.Subjects.Event(session)}
-	return s.until(ctx, func(ctx context.Context) (record, bool, error) { return s.current(ctx, req) })
+	subject := s.o.Subjects.Event(session)
+	return s.until(ctx, func(ctx context.Context) (record, bool, error) {
+		replicated, err := s.replicated(ctx)
+		switch {
+		case err != nil:
+			return record{}, false, err
+		case replicated:
+			return s.leaderGet(ctx, getRequest{LastFor: subject})
+		}
+		return s.direct(ctx, s.directSubject()+"."+subject, nil) // which readers of one session are permitted
+	})
 }
 
 func (s *Store) newest(ctx context.Context, session string) (rec record, err error) {

@@ -36,6 +36,7 @@ func (g goldenLog) prefixSums(t *testing.T) (sums []string) {
 // A log that ends in the middle of a command has to fold as it did when that command was accepted: what is still to be
 // appended is part of the state.
 func TestGoldenPrefixesFold(t *testing.T) {
+	t.Parallel()
 	for _, g := range goldenLogs(t, "") {
 		t.Run(g.name(), func(t *testing.T) {
 			raw, err := os.ReadFile(g.prefixPath())

@@ -11,6 +11,7 @@ import (
 // What older versions have left behind, at whatever event, this one goes on with: every run comes to an end and the
 // log stays one.
 func TestGoldenLogsResume(t *testing.T) {
+	t.Parallel()
 	for _, g := range goldenLogs(t, "") {
 		t.Run(g.name(), func(t *testing.T) {
 			for n, prefix := range g.prefixes(t) {

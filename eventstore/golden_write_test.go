@@ -33,6 +33,11 @@ var goldenSessions = []goldenSession{
 	{"approvals", "calls that wait for somebody, hooks that decide, sequential execution", approving, playApprovals},
 	{"services", "a copy of another session that follows a profile, and services that are asked at every hook", serving,
 		playServices},
+	{"tree", "a session that goes back and to another branch, with labels, a name and an application's own entries", nil,
+		playTree},
+	{"compaction", "contexts that are summed up: in time, after an overflow, because somebody asked; one that fails, one " +
+		"that is cancelled by a service, one that a service has written, and branches that are left", compacting,
+		playCompaction},
 	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil,
 		playAgent},
 }
@@ -207,6 +212,87 @@ func playServices(r *goldenRig) {
 	r.answer(schemas.TextResult("a secret"), false)
 }
 
+func playTree(r *goldenRig) {
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "one"}})
+	first := r.state().Tree.Leaf
+	r.deliver("p2", &schemas.Prompt{Input: schemas.Input{Text: "two"}})
+	second := r.state().Tree.Leaf
+	r.deliver("c1", &schemas.Custom{CustomType: "todo", Data: []byte(`{"open":[1,2]}`)})
+	r.deliver("x1", &schemas.AddMessage{CustomType: "note", Display: true, Details: []byte(`{"n":1}`),
+		Content: schemas.Contents{schemas.Text{Text: "The build is <red>."}}})
+	r.deliver("n1", &schemas.Navigate{TargetID: first, Label: "start"})
+	r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: "three"}})
+	r.restart()
+	r.deliver("n2", &schemas.Navigate{TargetID: second})
+	r.deliver("l1", &schemas.Label{TargetID: second, Label: "the other way"})
+	r.deliver("l2", &schemas.Label{TargetID: first})
+	r.deliver("t1", &schemas.Name{Name: "a tree"})
+	r.deliver("n3", &schemas.Navigate{TargetID: "m999"})
+	r.deliver("p4", &schemas.Prompt{Input: schemas.Input{Text: "four"}})
+}
+
+// compacting has a window that is known, and services that are asked before the context is summed up.
+func compacting(o *host.Options) {
+	o.Defaults.Compaction = schemas.CompactionPolicy{Enabled: true, ReserveTokens: 100, KeepRecentTokens: 40}
+	o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
+	o.Window = func(schemas.ModelRef) int64 { return 600 }
+	o.Services = goldenSummaries{}
+	for _, hook := range []schemas.HookName{schemas.HookSessionBeforeCompact, schemas.HookSessionBeforeTree} {
+		o.Defaults.Hooks = append(o.Defaults.Hooks, schemas.HookRef{Hook: hook, Service: "watch"})
+	}
+}
+
+// goldenSummaries answers before contexts are summed up.
+type goldenSummaries struct{}
+
+func (goldenSummaries) Ask(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+	if req.Compaction != nil {
+		switch req.Compaction.CustomInstructions {
+		case "cancel":
+			a.Cancel = true
+		case "supply":
+			a.Compaction = &schemas.SuppliedCompaction{Summary: "what a service says", Details: []byte(`{"pages":3}`)}
+		}
+	}
+	if req.Navigation != nil && req.Navigation.CustomInstructions == "relabel" {
+		label := "by a service"
+		a.Label = &label
+	}
+	return a, nil
+}
+
+func playCompaction(r *goldenRig) {
+	say := func(stop schemas.StopReason, tokens int64, text string) func(context.Context) *schemas.AssistantMessage {
+		return func(context.Context) *schemas.AssistantMessage {
+			m := golden(stop, schemas.Text{Text: text})
+			m.Usage.TotalTokens = tokens
+			return m
+		}
+	}
+	long := strings.Repeat("word ", 60)
+	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 200, long),
+		say(schemas.StopStop, 550, "near the end"), say(schemas.StopLength, 30, "cut"),
+		say(schemas.StopStop, 30, "## Goal in time")}
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: long}})
+	first := r.state().Tree.Leaf
+	r.deliver("p2", &schemas.Prompt{Input: schemas.Input{Text: long}})
+	r.deliver("k1", &schemas.Compact{})
+	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 300, long)}
+	r.deliver("p3", &schemas.Prompt{Input: schemas.Input{Text: long}})
+	r.deliver("k2", &schemas.Compact{CustomInstructions: "cancel"})
+	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 3, " "), say(schemas.StopStop, 3, " ")}
+	r.deliver("k3", &schemas.Compact{CustomInstructions: "fail"})
+	r.deliver("k4", &schemas.Compact{CustomInstructions: "supply"})
+	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 90, "beside"), say(schemas.StopStop, 90,
+		"what was left")}
+	r.deliver("p4", &schemas.Prompt{Input: schemas.Input{Text: "another way"}})
+	r.deliver("n1", &schemas.Navigate{TargetID: first, Summarize: true, CustomInstructions: "relabel", Label: "here"})
+	r.script = []func(context.Context) *schemas.AssistantMessage{say(schemas.StopStop, 90, "again"), say(schemas.StopStop, 3, " "),
+		say(schemas.StopStop, 3, " ")}
+	r.deliver("p5", &schemas.Prompt{Input: schemas.Input{Text: "once more"}})
+	r.deliver("n2", &schemas.Navigate{TargetID: first, Summarize: true})
+}
+
 // playAgent writes with the in-memory agent, and by hand.
 func playAgent(r *goldenRig) {
 	log, err := r.store.Open(r.t.Context(), r.session)
@@ -252,6 +338,7 @@ func continueV1(t *testing.T) goldenLog {
 // TestGoldenLogsAreAdded writes, with -update, those golden logs that do not exist, and for all that do the hash of the
 // state by this version of the fold.
 func TestGoldenLogsAreAdded(t *testing.T) {
+	t.Parallel()
 	if !*update {
 		return
 	}

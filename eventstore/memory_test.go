@@ -13,6 +13,7 @@ var errCrash = errors.New("crash")
 // Crash points of whoever appends: before an event is stored, and after it with the acknowledgement lost. A log may
 // end with any event, also with one in the middle of what would have been a commit.
 func TestMemoryCrashesAtEvents(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		at   uint64
 		lost bool
@@ -31,6 +32,7 @@ func TestMemoryCrashesAtEvents(t *testing.T) {
 
 // Crash points of commits: nothing of one is stored, or all is.
 func TestMemoryCrashesAtCommits(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		at   int
 		lost bool

@@ -39,6 +39,7 @@ func bigEvent(session string, seq uint64) schemas.Event {
 
 // An object of which only a part is there is no payload that is there already: it is put again.
 func TestHalfAnObjectIsPutAgain(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
 	mustAppend(t, l, bigEvent("s1", 1))
@@ -52,6 +53,7 @@ func TestHalfAnObjectIsPutAgain(t *testing.T) {
 
 // Reading half an object does not wait for the other half.
 func TestHalfAnObjectIsDamage(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
 	halve(t, js)

@@ -107,6 +107,7 @@ func mustVerify(t *testing.T, s *eventstore.Store, session string, events uint64
 }
 
 func TestAckLost(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour}) // the lost connection alone must tell
 	l := open(t, f.store, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
@@ -126,6 +127,7 @@ func TestAckLost(t *testing.T) {
 }
 
 func TestPublishLost(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour})
 	l := open(t, f.store, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
@@ -144,6 +146,7 @@ func TestPublishLost(t *testing.T) {
 
 // The connection stays up and is silent for a while: only the timeout tells.
 func TestAckTimesOut(t *testing.T) {
+	t.Parallel()
 	var logged syncBuffer
 	f := newFaulty(t, eventstore.Options{AppendTimeout: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(&logged, nil))})
@@ -167,6 +170,7 @@ func TestAckTimesOut(t *testing.T) {
 
 // A request whose connection is lost is made again at once.
 func TestOpenWhileDisconnected(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour, OutcomeTimeout: time.Hour})
 	mustAppend(t, open(t, f.direct, "s1"), event("s1", 1, "a"))
 	f.proxy.loseUp.Store(true)
@@ -184,6 +188,7 @@ func TestOpenWhileDisconnected(t *testing.T) {
 
 // Our publish was lost and somebody else wrote in its place.
 func TestLostToAnother(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
 	ours, theirs := open(t, f.store, "s1"), open(t, f.direct, "s1")
 	f.proxy.loseUp.Store(true)
@@ -201,6 +206,7 @@ func TestLostToAnother(t *testing.T) {
 
 // Our publish was stored, and before we knew somebody else went on from it: ours counts, the next is refused.
 func TestStoredThenOvertaken(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
 	ours := open(t, f.store, "s1")
 	f.proxy.loseDown.Store(true)
@@ -222,6 +228,7 @@ func TestStoredThenOvertaken(t *testing.T) {
 
 // The payload in the object store is subject to the same faults.
 func TestBlobWhileDisconnected(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{BlobThreshold: 100, AppendTimeout: 200 * time.Millisecond})
 	l := open(t, f.store, "s1")
 	e := event("s1", 1, "a")
@@ -239,6 +246,7 @@ func TestBlobWhileDisconnected(t *testing.T) {
 // TestSnapshotEndsWithTheConnection loses the answer to one of the requests that store a snapshot, and then the
 // connection.
 func TestSnapshotEndsWithTheConnection(t *testing.T) {
+	t.Parallel()
 	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour,
 		OutcomeTimeout: time.Hour}) // they must not be waited for
 	l := open(t, f.store, "s1")
@@ -274,6 +282,7 @@ func TestSnapshotEndsWithTheConnection(t *testing.T) {
 }
 
 func TestOutcomeUnknown(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir(), -1)
 	js := connect(t, server.ClientURL())
 	createStreams(t, js)
@@ -295,6 +304,7 @@ func TestOutcomeUnknown(t *testing.T) {
 }
 
 func TestConnectionClosed(t *testing.T) {
+	t.Parallel()
 	_, js := newJetStream(t, eventstore.Options{})
 	nc := connect(t, js.Conn().ConnectedUrl())
 	l := open(t, newStore(t, nc, eventstore.Options{}), "s1")
@@ -306,6 +316,7 @@ func TestConnectionClosed(t *testing.T) {
 
 // A server that stops and comes back, on the same store and port, in the middle of appending and following.
 func TestServerRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server := startServer(t, dir, -1)
 	js := connect(t, server.ClientURL())
@@ -351,6 +362,7 @@ func TestServerRestart(t *testing.T) {
 
 // Two writers that append as fast as they can from the same head: exactly one wins.
 func TestRace(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	other := newStore(t, connect(t, js.Conn().ConnectedUrl()), eventstore.Options{})
 	for round := range 20 {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -23,7 +24,7 @@ type record struct {
 
 // recordOf reads a message that a direct get or the republishing server delivered.
 func recordOf(m *nats.Msg) (record, error) {
-	seq, err := strconv.ParseUint(added(m.Header, jetstream.SequenceHeader), 10, 64)
+	seq, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return record{}, fmt.Errorf("message on %s without a stream sequence: %w", m.Subject, err)
 	}
@@ -67,14 +68,6 @@ func (r record) isCommit() bool { return r.header[schemas.HeaderCommit] != nil }
 func (r record) prev() (uint64, bool) {
 	v, err := strconv.ParseUint(first(r.header, jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 	return v, err == nil
-}
-
-// added returns the value that the server has added to a message: the last, since what is stored may have one too.
-func added(header map[string][]string, key string) string {
-	if v := header[key]; len(v) > 0 {
-		return v[len(v)-1]
-	}
-	return ""
 }
 
 func first(header map[string][]string, key string) string {

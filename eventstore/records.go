@@ -10,6 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // One answer to a batch request.
@@ -50,7 +53,11 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 	pause := minPause
 	for r.last < r.upTo {
 		before := r.last
-		err := r.batch(ctx, yield)
+		read := r.batch
+		if r.s.o.ByConsumer {
+			read = r.consume
+		}
+		err := read(ctx, yield)
 		if r.last > before {
 			deadline, pause = time.Now().Add(r.s.o.OutcomeTimeout), minPause
 		}
@@ -61,7 +68,7 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 			return context.Cause(ctx)
 		case err == nil && r.last > before:
 			continue
-		case err == nil, errors.Is(err, errAgain), passing(err):
+		case err == nil, errors.Is(err, errAgain), natsio.Passing(err):
 			// Nothing came although there must be something: lost, or the replica that answers is behind.
 		default:
 			return err
@@ -104,7 +111,7 @@ func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error 
 	var inBatch uint64 // stream sequence of the message before in this answer
 	req := getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: batchBytes}
 	return r.s.batch(ctx, req, func(rec record) error {
-		if added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
+		if natsio.Added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
 			return errAgain
 		}
 		inBatch = rec.stream
@@ -117,6 +124,67 @@ func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error 
 		}
 		return nil
 	})
+}
+
+// readerIdle is how long the server keeps a consumer whose reader is gone.
+const readerIdle = 30 * time.Second
+
+// consume yields what comes by a consumer of the subject, which is deleted afterwards.
+func (r *batchReader) consume(ctx context.Context, yield func(record) bool) error {
+	create, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
+	defer cancel()
+	consumer, err := r.s.js.CreateConsumer(create, schemas.StreamEvents, jetstream.ConsumerConfig{
+		FilterSubject: r.subject, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.last + 1,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: readerIdle})
+	if err != nil {
+		return err
+	}
+	defer func() { // without a reply there is nothing to wait for
+		subject := r.s.api + "CONSUMER.DELETE." + schemas.StreamEvents + "." + consumer.CachedInfo().Name
+		_ = r.s.nc.Publish(subject, nil)
+	}()
+	delivered, left := uint64(0), consumer.CachedInfo().NumPending
+	for left > 0 {
+		if left, err = r.fetch(ctx, consumer, int(min(left, batchEvents)), &delivered, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch yields up to n messages of a consumer, and returns how many it has behind them. delivered counts the consumer's
+// deliveries.
+func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64,
+	yield func(record) bool) (left uint64, err error) {
+	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
+	defer cancel()
+	limit := max(batchBytes, 2*int(r.s.nc.MaxPayload()))
+	batch, err := consumer.Fetch(n, jetstream.FetchContext(one), jetstream.FetchMaxBytes(limit))
+	if err != nil {
+		return 0, err
+	}
+	before := *delivered
+	for m := range batch.Messages() {
+		at, err := m.Metadata()
+		if err != nil {
+			return 0, err
+		}
+		if at.Sequence.Consumer != *delivered+1 {
+			return 0, errAgain
+		}
+		*delivered, left = at.Sequence.Consumer, at.NumPending
+		if at.Sequence.Stream > r.upTo {
+			return 0, errStop
+		}
+		r.last = at.Sequence.Stream
+		if !yield(record{stream: r.last, header: m.Headers(), payload: m.Data()}) || r.last == r.upTo {
+			return 0, errStop
+		}
+	}
+	if *delivered == before {
+		return 0, errors.Join(errAgain, batch.Error())
+	}
+	return left, batch.Error()
 }
 
 // batch makes one request and calls each for every message of the answer, until it fails.

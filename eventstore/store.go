@@ -36,6 +36,9 @@ type Options struct {
 	FollowCheck time.Duration
 	// Deleting says whether a session is being deleted by the deletion with this id; nil knows of none.
 	Deleting func(ctx context.Context, session, id string) (bool, error)
+	// ByConsumer has sessions read by consumers and not by batches of direct gets: permissions can restrict the creation
+	// of a consumer to a session's subject, and cannot restrict the gets. It costs two requests more for each read.
+	ByConsumer bool
 	// OnForeign, if set, is called when a writer meets a message in its session's log that is none of it: once for each
 	// message while the log is open. It must not block.
 	OnForeign func(session string)
@@ -207,7 +210,7 @@ func (s *Store) lastOf(ctx context.Context, subjects []string) (last map[string]
 	err = s.retry(ctx, func(ctx context.Context) error {
 		last = make(map[string]record, len(subjects))
 		return s.batch(ctx, getRequest{MultiLast: subjects}, func(rec record) error {
-			last[added(rec.header, jetstream.SubjectHeader)] = rec
+			last[natsio.Added(rec.header, jetstream.SubjectHeader)] = rec
 			return nil
 		})
 	})

@@ -17,6 +17,7 @@ import (
 )
 
 func TestNewWantsNoReconnectBuffer(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, t.TempDir(), -1)
 	js := connect(t, server.ClientURL(), nats.ReconnectBufSize(0)) // 0 is the library's default size
 	if _, err := eventstore.New(js, eventstore.Options{}); err == nil ||
@@ -42,6 +43,7 @@ func TestRestIsFree(t *testing.T) {
 
 // Append waits while the queue is full, and no longer than its context; the queue is bounded by bytes too.
 func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		size, want int
 	}{{10, 256}, {200 << 10, 21}} {
@@ -70,6 +72,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // Equal payloads of one writer are stored once, and no session has another one's.
 func TestBlobStoredOnce(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	for _, name := range []string{"s1", "s2", "s3"} {
 		l := open(t, s, name)
@@ -87,6 +90,7 @@ func TestBlobStoredOnce(t *testing.T) {
 
 // What the server refuses for another reason than a conflict is final and no conflict.
 func TestRefusedByTheServer(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))

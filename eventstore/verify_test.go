@@ -140,6 +140,7 @@ func (d *damage) appendBig() string {
 }
 
 func TestVerifyFindsDamage(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		hurt  func(d *damage)
@@ -275,6 +276,7 @@ func (d *damage) rewriteSnapshot(old, replacement string) {
 
 // A snapshot that does not belong to the log is not an error, and not trusted either.
 func TestSnapshotNotTrusted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		hurt func(d *damage)
@@ -310,6 +312,7 @@ func TestSnapshotNotTrusted(t *testing.T) {
 
 // Reading notices a gap too, and does not hang on it.
 func TestReadDamaged(t *testing.T) {
+	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
 	if err != nil {

@@ -162,6 +162,7 @@ func (l *liveView) acknowledged(replies ...string) {
 // A conversation by hand: prompt, steer and follow_up as plain text, then an abort, each with the acknowledgement of
 // the stream as a reply.
 func TestAnyClient(t *testing.T) {
+	t.Parallel()
 	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 4, ChunkDelay: 20 * time.Millisecond}, scripted.Script{
 		Responses: []scripted.Response{
 			scripted.Calls("I shall look.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"a.go"}`)}),
@@ -239,6 +240,7 @@ func checkLive(t *testing.T, l *liveView, log []schemas.Event) {
 
 // Every form a command may have, and the forms of a client that sends twice.
 func TestAnyClientForms(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	const attributes = `"specversion":"1.0","id":"c9","source":"/me","type":"dev.loopbus.prompt.v1"`
 	for _, c := range []struct {

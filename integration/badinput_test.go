@@ -20,6 +20,7 @@ import (
 
 // Whatever is no command is refused with the reason, in the log and among the dead letters, and changes nothing.
 func TestBadInputIsRefused(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	cloudEvent := func(without string) nats.Header {
 		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"c1"}, "ce-source": {"/me"},
@@ -85,6 +86,7 @@ func letters(r rune) rune {
 
 // A session that cannot exist has no log to say it in.
 func TestIllegalSessionsAreDeadLetters(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	ids := []string{"a$b", "caf\u00e9", strings.Repeat("x", 65), "a=b", "\xff"}
 	for _, id := range ids {
@@ -163,6 +165,7 @@ func (p panicking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Se
 }
 
 func TestPanicOfAProviderEndsTheRun(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: panicking{&rehearsal.Model{}}})
 	end := system.DataOf[*schemas.AgentEnd](s.Prompted(t, "s1", "panic", 1))[0]
 	if end.TerminationReason != schemas.EndError || !strings.Contains(end.ErrorMessage, "nil map") {
@@ -177,6 +180,7 @@ func TestPanicOfAProviderEndsTheRun(t *testing.T) {
 }
 
 func TestPanicOfAToolIsItsResult(t *testing.T) {
+	t.Parallel()
 	broken := tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "broken"},
 		Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {

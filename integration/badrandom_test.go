@@ -70,6 +70,7 @@ var strictKinds = []string{"set_model", "set_thinking_level", "set_system_prompt
 	"tool_result", "timer", "noise"}
 
 func TestRandomBytesAreRefused(t *testing.T) {
+	t.Parallel()
 	const total, sessions = 10_000, 16
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	n := newNoise(t)
@@ -94,6 +95,7 @@ func TestRandomBytesAreRefused(t *testing.T) {
 
 // Where plain text will do, what reads as text is said, byte for byte and in order, and the rest is refused.
 func TestRandomTextIsSaidOrRefused(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	n := newNoise(t)
 	var want []string

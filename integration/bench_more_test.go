@@ -159,6 +159,7 @@ func writeSessions(b *testing.B, store *eventstore.Store, from, to, events int) 
 // thousand characters in two thousand deltas stores is its text once in the log and once in the updates, which come
 // at most every 25 ms, and what surrounds them.
 func TestALogGrowsWithWhatIsSaid(t *testing.T) {
+	t.Parallel()
 	const (
 		characters = 50_000
 		around     = 2_000 // bytes that an event or update may have besides its text

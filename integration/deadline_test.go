@@ -14,6 +14,7 @@ import (
 // The wall clock of a run goes on while nobody runs: a run that waits for a tool, whose runner has long stopped, is
 // ended by the runner that is there when its time is up.
 func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
+	t.Parallel()
 	const timeout = 2500 * time.Millisecond
 	server := system.StartServer(t, false)
 	o := system.Options{

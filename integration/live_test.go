@@ -109,6 +109,7 @@ func (v *seen) next() *schemas.Event {
 // On one subscription no update comes before the event it belongs to, none of a message after its end, and the commands
 // that come meanwhile do not mix them up.
 func TestUpdatesKeepTheirPlace(t *testing.T) {
+	t.Parallel()
 	s := startTalker(t)
 	messages := tap(t, system.Connect(t, s.URL, "viewer"), "s1")
 	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
@@ -198,6 +199,7 @@ func checkDeltas(t *testing.T, v seen) {
 // A viewer that comes late reads the log, follows it, and catches up on what is being streamed: in the end it has seen
 // what one had seen that was there from the beginning.
 func TestLateViewerMissesNothing(t *testing.T) {
+	t.Parallel()
 	s := startTalker(t)
 	messages := tap(t, system.Connect(t, s.URL, "early"), "s1")
 	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
@@ -255,6 +257,7 @@ func byEvent(v seen) map[uint64][]schemas.Update {
 
 // A viewer that broke off goes on with the event after the last it has.
 func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
+	t.Parallel()
 	s := startTalker(t)
 	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
 	var log []schemas.Event

@@ -68,6 +68,7 @@ func bridged(t *testing.T, url string) []tools.Tool {
 
 // A model calls a tool of an MCP server, and the run's log has what came of it.
 func TestAModelCallsAToolOfAnMCPServer(t *testing.T) {
+	t.Parallel()
 	model := scripted.New(scripted.Calls("", schemas.ToolCall{ID: "t1", Name: "math_add",
 		Arguments: json.RawMessage(`{"a":19,"b":23}`)}),
 		scripted.Calls("", schemas.ToolCall{ID: "t2", Name: "math_add", Arguments: json.RawMessage(`{"a":"many"}`)}),

@@ -16,6 +16,7 @@ var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc"
 // TestLoopAsksNothing reads the source of package loop: what it does has to follow from the events alone. So it starts
 // no goroutine, has no channel, and asks nobody for the time.
 func TestLoopAsksNothing(t *testing.T) {
+	t.Parallel()
 	loop := packages(t, "./loop")[0]
 	files := token.NewFileSet()
 	for _, name := range loop.GoFiles {
@@ -30,6 +31,7 @@ func TestLoopAsksNothing(t *testing.T) {
 }
 
 func TestImpuritiesAreFound(t *testing.T) {
+	t.Parallel()
 	const source = `package p
 import "time"
 func f() (c chan int) { go f(); select {}; return g(time.Now()) }`

@@ -38,6 +38,7 @@ func manyThings() *scripted.Model {
 // What a runner has written verifies: it has no gap, matches its schemas, its hashes chain, its big payloads are there,
 // and folding it again gives, byte for byte, the state that the runner saved.
 func TestLogOfARunnerVerifies(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: manyThings(), Tools: []tools.Tool{big}, SnapshotEvery: 1})
 	var log []schemas.Event
 	for i, text := range []string{"look", "look again"} {
@@ -63,6 +64,7 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 
 // What a runner takes up from a snapshot is what it would take up from the log alone, and it goes on from there.
 func TestSnapshotAndTailAreTheLog(t *testing.T) {
+	t.Parallel()
 	server := system.StartServer(t, false)
 	t.Run("first runner", func(t *testing.T) {
 		s := system.Start(t, server.ClientURL(), system.Options{Model: manyThings(), Tools: []tools.Tool{big},

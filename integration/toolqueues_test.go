@@ -64,6 +64,7 @@ func servedBy(log []schemas.Event) (workers []string) {
 // TestCallsReachTheSessionsWorkspace has a tool served in two workspaces and in none: the calls of a session go where
 // set_workspace says, from the next run on.
 func TestCallsReachTheSessionsWorkspace(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: scripted.New(
 		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
 		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Text("done"),
@@ -99,6 +100,7 @@ func TestCallsReachTheSessionsWorkspace(t *testing.T) {
 // TestARunKeepsTheVersionItBeganWith has a worker of another version come in the middle of a run: the run's later calls
 // go where the first one went, and the next run's to the new version.
 func TestARunKeepsTheVersionItBeganWith(t *testing.T) {
+	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: scripted.New(
 		scripted.Calls("", schemas.ToolCall{Name: "search"}), scripted.Calls("", schemas.ToolCall{Name: "search"}),
 		scripted.Text("done"),

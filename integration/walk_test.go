@@ -25,6 +25,7 @@ var walkFolders = map[string]string{
 
 // The functions that the document names are there, and not more of them than a person keeps in mind.
 func TestTheWalkOfAPrompt(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)

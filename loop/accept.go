@@ -33,7 +33,7 @@ type Rules struct {
 // The outcome of an input (prompt, steer, follow_up, continue) comes later, when it enters the transcript or is
 // withdrawn; every other command has its outcome among the events.
 func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []schemas.EventData {
-	if s.Known[c.ID] {
+	if s.Known.Has(c.ID) {
 		return nil
 	}
 	a := acceptance{s: s, c: c, raw: raw}
@@ -54,6 +54,18 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.cancel(d.InputID)
 	case *schemas.Branch:
 		return a.branch(d)
+	case *schemas.Navigate:
+		return a.navigate()
+	case *schemas.Compact:
+		return a.compact()
+	case *schemas.Label:
+		return a.label(d)
+	case *schemas.Name:
+		return a.applied(d)
+	case *schemas.Custom:
+		return a.applied(d)
+	case *schemas.AddMessage:
+		return a.addMessage(d)
 	case *schemas.Approve:
 		return a.answer(true, d.ApprovalAnswer)
 	case *schemas.Deny:
@@ -108,14 +120,12 @@ func (a acceptance) rejectFull() []schemas.EventData {
 
 func (a acceptance) prompt(busy schemas.WhenBusy) []schemas.EventData {
 	queue := schemas.QueuePrompts
-	if !a.s.Idle() {
+	if a.s.Busy() {
 		switch busy {
 		case schemas.BusyReject:
 			return a.rejected(schemas.RejectBusy, TextBusyPrompt)
-		case schemas.BusySteer:
-			queue = schemas.QueueSteering
-		case schemas.BusyFollowUp:
-			queue = schemas.QueueFollowUp
+		case schemas.BusySteer, schemas.BusyFollowUp:
+			queue = a.joining(busy)
 		case schemas.BusyInterrupt:
 			return a.interrupt()
 		}
@@ -124,6 +134,17 @@ func (a acceptance) prompt(busy schemas.WhenBusy) []schemas.EventData {
 		return a.rejectFull()
 	}
 	return a.accepted(queue)
+}
+
+// joining is the queue of an input that is to join the run under way, if there is one.
+func (a acceptance) joining(busy schemas.WhenBusy) schemas.Queue {
+	switch {
+	case a.s.Run == nil:
+		return schemas.QueuePrompts
+	case busy == schemas.BusySteer:
+		return schemas.QueueSteering
+	}
+	return schemas.QueueFollowUp
 }
 
 // interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next.
@@ -147,7 +168,7 @@ func (a acceptance) queue(q schemas.Queue, rules Rules) []schemas.EventData {
 
 func (a acceptance) resume() []schemas.EventData {
 	switch {
-	case !a.s.Idle() || len(a.s.Prompts) > 0:
+	case a.s.Busy() || len(a.s.Prompts) > 0:
 		return a.rejected(schemas.RejectBusy, TextBusyContinue)
 	case len(a.s.Messages) == 0:
 		return a.rejected(schemas.RejectState, TextNoMessages)
@@ -162,7 +183,7 @@ func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
 	if d.ClearQueue {
 		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
 	}
-	if a.s.Idle() && len(withdrawn) == 0 {
+	if !a.s.Busy() && len(withdrawn) == 0 {
 		return a.rejected(schemas.RejectNoRun, "no run is under way")
 	}
 	return a.applied(withdrawn...)
@@ -197,7 +218,7 @@ func (a acceptance) cancel(id string) []schemas.EventData {
 			}
 		}
 	}
-	if a.s.Known[id] {
+	if a.s.Known.Has(id) {
 		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("input %q is not queued any more", id))
 	}
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("no input %q", id))

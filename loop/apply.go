@@ -10,12 +10,18 @@ import (
 
 // Apply folds the next event into the state. It is total: the only error is an event of another session or with another
 // sequence than Seq+1, which changes nothing. An event that does not fit the state, which no driver of this module
-// writes, changes nothing but Seq.
+// writes, changes nothing but Seq and Tree.
 func (s *State) Apply(e schemas.Event) error {
 	if e.Seq != s.Seq+1 || s.Session != "" && e.Session != s.Session {
 		return fmt.Errorf("loop: event %s after %s/%d", e.ID(), s.Session, s.Seq)
 	}
 	s.Session, s.Seq = e.Session, e.Seq
+	s.apply(e)
+	s.Tree.Apply(e)
+	return nil
+}
+
+func (s *State) apply(e schemas.Event) {
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
 		s.acceptCommand(e, d)
@@ -23,6 +29,8 @@ func (s *State) Apply(e schemas.Event) error {
 		s.commandApplied(d)
 	case *schemas.CommandRejected:
 		s.know(d.CommandID)
+		s.paid(d.EventType(), d.CommandID)
+		s.gaveUp(d.CommandID)
 	case *schemas.CommandSuperseded:
 		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
@@ -42,23 +50,41 @@ func (s *State) Apply(e schemas.Event) error {
 		s.hookDecision(d)
 	case *schemas.AgentStart:
 		s.startRun(e, d)
+	case *schemas.Leaf, *schemas.Label, *schemas.Name, *schemas.Custom, *schemas.AddMessage:
+		s.applyToTree(e)
+	case *schemas.CompactionStart:
+		s.compactionStart(e, d)
+	case *schemas.CompactionEnd:
+		s.compactionEnd(e, d)
+	case *schemas.BranchSummaryStart:
+		s.branchSummaryStart(e, d)
+	case *schemas.BranchSummaryEnd:
+		s.branchSummaryEnd(d)
+	case *schemas.SummaryEnd:
+		s.summaryEnd(e, d)
 	default:
 		if s.Run != nil {
 			s.applyToRun(s.Run, e)
 		}
 	}
-	return nil
 }
 
-func (s *State) know(id string) {
-	if id == "" {
-		return
+// applyToTree folds what is done to the session's tree from outside a run.
+func (s *State) applyToTree(e schemas.Event) {
+	s.paid(e.Data.EventType(), e.CausationID)
+	switch d := e.Data.(type) {
+	case *schemas.Leaf:
+		s.moveLeaf(e, d)
+	case *schemas.Label:
+		s.setLabel(d)
+	case *schemas.Name:
+		s.Name = d.Name
+	case *schemas.AddMessage:
+		s.addEntry(entryID(e.Seq), customMessage(e, d))
 	}
-	if s.Known == nil {
-		s.Known = make(map[string]bool)
-	}
-	s.Known[id] = true
 }
+
+func (s *State) know(id string) { s.Known.add(id) }
 
 func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))
@@ -82,6 +108,12 @@ func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	switch c := data.(type) {
 	case *schemas.Abort:
 		s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.EndAbort})
+	case *schemas.Navigate:
+		s.Navigating = &Navigation{CommandID: d.CommandID, Navigate: *c}
+	case *schemas.Compact:
+		s.Compacting = &Compacting{Start: schemas.CompactionStart{
+			Reason: schemas.CompactManual, CommandID: d.CommandID, CustomInstructions: c.CustomInstructions,
+		}}
 	case *schemas.Timer:
 		if s.Run != nil && c.RunID == s.Run.ID && c.Name == schemas.TimerRunDeadline {
 			s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.TimeoutRun})
@@ -102,11 +134,11 @@ func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandDa
 	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
 	switch c := data.(type) {
 	case *schemas.Prompt:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.Steer:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.FollowUp:
-		in.Messages = c.AsMessages(e.Time)
+		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.Continue:
 	default:
 		return in, false
@@ -128,10 +160,17 @@ func (s *State) enqueue(q schemas.Queue, in Input) {
 	}
 }
 
-// requestAbort records the first request only: it is the reason the run ends for.
+// requestAbort records the first request only: it is the reason the run ends for. Without a run it is what is being
+// summed up that is given up.
 func (s *State) requestAbort(a *Abort) {
-	if s.Run != nil && s.Run.Abort == nil {
+	switch {
+	case s.Run != nil && s.Run.Abort == nil:
 		s.Run.Abort = a
+	case s.Run != nil:
+	case s.Compacting != nil:
+		s.Compacting.Abort = a
+	case s.Navigating != nil:
+		s.Navigating.Abort = a
 	}
 }
 
@@ -222,7 +261,7 @@ func (s *State) replaceTranscript(d *schemas.TranscriptReplaced) {
 	s.Messages = nil
 	for i, m := range d.Messages {
 		s.Messages = append(s.Messages, Entry{
-			ID: fmt.Sprintf("x%d.%d", s.Seq, i), Message: schemas.AnyMessage{Message: m},
+			ID: outsideID("x", s.Seq, i), Message: schemas.AnyMessage{Message: m},
 		})
 	}
 	if d.ClearQueues {

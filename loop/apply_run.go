@@ -148,6 +148,7 @@ func (s *State) messageEnd(r *Run, d *schemas.MessageEnd) {
 func (s *State) reply(r *Run, d *schemas.MessageEnd, reply *schemas.AssistantMessage) {
 	t := r.Turn
 	t.Reply, t.ReplyID, t.Reason, t.Retryable, t.Calls = reply, d.MessageID, d.TerminationReason, d.Retryable, nil
+	t.Overflow = d.FailureCode == schemas.FailureContextOverflow
 	s.record(r, d.MessageID, reply)
 	if d.Failure {
 		r.Failure = d.MessageID
@@ -173,7 +174,10 @@ func (s *State) record(r *Run, id string, m schemas.Message) {
 func (s *State) turnEnd(r *Run, t *Turn) {
 	out := &Outcome{
 		Failed: t.Reply.Failed(), Aborted: t.Reply.StopReason == schemas.StopAborted,
-		Reason: t.Reason, Error: t.Reply.ErrorMessage, Retryable: t.Retryable, ReplyID: t.ReplyID,
+		Reason: t.Reason, Error: t.Reply.ErrorMessage, Retryable: t.Retryable, ReplyID: t.ReplyID, Overflow: t.Overflow,
+	}
+	if !out.Failed {
+		r.Overflow = OverflowNone
 	}
 	if n := len(t.Calls); n > 0 {
 		out.Terminated = true

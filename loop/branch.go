@@ -1,28 +1,43 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Origin is the session that this one is a copy of, and the sequence up to which.
+// Origin is the session that this one is a copy of, and the sequence up to which; or the entry, and whether with it.
 type Origin struct {
-	Session string `json:"session"`
-	Seq     uint64 `json:"seq"`
+	Session  string                 `json:"session"`
+	Seq      uint64                 `json:"seq"`
+	EntryID  string                 `json:"entryId,omitempty"`
+	Position schemas.BranchPosition `json:"position,omitempty"`
+	Text     string                 `json:"text,omitempty"` // of the entry before which the copy ends
+}
+
+// of reports whether the copy is the one that the command asks for.
+func (o *Origin) of(d *schemas.Branch) bool {
+	if o.Session != d.Session || o.EntryID != d.EntryID {
+		return false
+	}
+	if d.EntryID != "" {
+		return cmp.Or(o.Position, schemas.BranchAt) == cmp.Or(d.Position, schemas.BranchAt)
+	}
+	return d.Seq == 0 || o.Seq == d.Seq
 }
 
 // begun reports whether something has happened in the session that a copy would be mixed with.
 func (s *State) begun() bool {
-	return s.Runs > 0 || s.Run != nil || len(s.Messages) > 0 || len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
+	return s.Runs > 0 || s.Run != nil || s.Tree.Leaf != "" || len(s.Messages) > 0 || len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
 }
 
 // branch is what a branch command does once [SessionBranched] is in the log: that event comes first, so that a process
 // that dies between the two leaves nothing half-done.
 func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	switch {
-	case a.s.Origin != nil && a.s.Origin.Session == d.Session && (d.Seq == 0 || a.s.Origin.Seq == d.Seq):
-		return a.applied()
+	case a.s.Origin != nil && a.s.Origin.of(d):
+		return a.accepted("", &schemas.CommandApplied{CommandID: a.c.ID, Kind: a.kind(), Text: a.s.Origin.Text})
 	case a.s.Origin != nil:
 		return a.rejected(schemas.RejectState, fmt.Sprintf("the session is a copy of session %s already", a.s.Origin.Session))
 	case a.s.begun():
@@ -37,6 +52,35 @@ func (s *State) Branchable() bool { return s.Origin == nil && !s.begun() }
 // Branched is the event that makes another session a copy of this one. A reply at the end that has calls without
 // results is left out with them, so that the copy can be prompted.
 func (s *State) Branched() *schemas.SessionBranched {
+	d := &schemas.SessionBranched{Session: s.Session, Seq: s.Seq, Settings: s.Settings.commands()}
+	d.Messages = s.complete()
+	if s.Run == nil || !s.Run.Detached {
+		for i := range d.Messages {
+			if label := s.Labels[s.Messages[i].ID]; label != "" {
+				d.Labels = append(d.Labels, schemas.CopiedLabel{Message: i, Label: label})
+			}
+		}
+	}
+	return d
+}
+
+// BranchedAt is [State.Branched] for a branch command that names an entry: the state is that of the entry's event, and
+// the path the one to the entry. The error wraps [ErrNotAgain] where the copy is to end before an entry that is no
+// user's message.
+func (s *State) BranchedAt(p *Path, b *schemas.Branch) (*schemas.SessionBranched, error) {
+	state, err := s.fork(p, b.Position)
+	if err != nil {
+		return nil, err
+	}
+	d := state.Branched()
+	if d.EntryID, d.Position = b.EntryID, b.Position; b.Position == schemas.BranchBefore {
+		d.Text = p.Text
+	}
+	return d, nil
+}
+
+// complete is the transcript without a reply at the end that has calls without results.
+func (s *State) complete() schemas.Messages {
 	messages := s.Transcript()
 	open := make(map[string]bool)
 	from := len(messages)
@@ -57,16 +101,21 @@ func (s *State) Branched() *schemas.SessionBranched {
 	if len(open) > 0 {
 		messages = messages[:from]
 	}
-	return &schemas.SessionBranched{Session: s.Session, Seq: s.Seq, Messages: messages, Settings: s.Settings.commands()}
+	return messages
 }
 
 func (s *State) branch(d *schemas.SessionBranched) {
 	if !s.Branchable() {
 		return
 	}
-	s.Origin = &Origin{Session: d.Session, Seq: d.Seq}
+	s.Origin = &Origin{Session: d.Session, Seq: d.Seq, EntryID: d.EntryID, Position: d.Position, Text: d.Text}
 	for i, m := range d.Messages {
-		s.Messages = append(s.Messages, Entry{ID: fmt.Sprintf("b%d.%d", s.Seq, i), Message: schemas.AnyMessage{Message: m}})
+		s.addEntry(outsideID("b", s.Seq, i), m)
+	}
+	for _, l := range d.Labels {
+		if l.Message >= 0 && l.Message < len(d.Messages) {
+			s.setLabel(&schemas.Label{TargetID: outsideID("b", s.Seq, l.Message), Label: l.Label})
+		}
 	}
 	for _, setting := range d.Settings {
 		if data, err := schemas.DecodeCommandData(setting.Kind, orEmpty(setting.Data)); err == nil {

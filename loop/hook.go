@@ -29,6 +29,14 @@ func (s *State) hookDecision(d *schemas.HookDecision) {
 			in.Begin = d
 			in.Messages = append(slices.Clone(in.Messages), d.Messages...)
 		})
+	case d.Hook == schemas.HookSessionBeforeCompact:
+		if w := s.summing(); w != nil && w.Decision == nil {
+			w.Decision = d
+		}
+	case d.Hook == schemas.HookSessionBeforeTree:
+		if n := s.Navigating; n != nil && n.CommandID == d.CommandID && n.Decision == nil {
+			n.Decision = d
+		}
 	case d.Hook == schemas.HookBeforeToolCall:
 		if c := s.Call(d.Call); c != nil && c.Decision == nil {
 			c.Decision = d

@@ -45,6 +45,8 @@ func (d dice) command() schemas.CommandData {
 		&schemas.CancelInput{InputID: d.id("c")}, &schemas.SetModel{Model: schemas.ModelRef{ID: "m"}},
 		&schemas.SetTools{Tools: []string{"echo"}}, &schemas.SetModes{SteeringMode: schemas.QueueAll},
 		&schemas.SetSystemPrompt{SystemPrompt: "s"}, &schemas.SetThinkingLevel{ThinkingLevel: schemas.ThinkingHigh},
+		&schemas.Navigate{TargetID: d.id("m"), Label: "x"}, &schemas.Label{TargetID: d.id("m"), Label: "y"},
+		&schemas.Name{Name: "n"}, &schemas.Custom{CustomType: "c"}, &schemas.AddMessage{CustomType: "c"},
 		&schemas.Timer{Name: schemas.TimerRunDeadline, RunID: d.id("r")},
 	}
 	return all[d.IntN(len(all))]
@@ -57,7 +59,8 @@ func (d dice) follows() []schemas.Follow {
 			{Type: schemas.EventCommandApplied}, {Type: schemas.EventCommandApplied, CommandID: d.id("c")},
 			{Type: schemas.EventCommandSuperseded, CommandID: d.id("c"), Kind: schemas.CommandPrompt},
 			{Type: schemas.EventCommandWithdrawn, CommandID: d.id("c"), Kind: schemas.CommandSteer},
-			{Type: schemas.EventApprovalResolved}, {Type: "future"},
+			{Type: schemas.EventApprovalResolved}, {Type: "future"}, {Type: schemas.EventLabel},
+			{Type: schemas.EventSessionInfo}, {Type: schemas.EventCustom}, {Type: schemas.EventCustomMessage},
 			{Type: schemas.EventApprovalResolved, Resolved: &schemas.ApprovalResolved{Call: schemas.NewCallKey(d.Uint64N(30))}},
 		}
 		list = append(list, all[d.IntN(len(all))])
@@ -100,7 +103,12 @@ func (d dice) event() schemas.EventData {
 		&schemas.QueueUpdate{Taken: []string{d.id("c")}}, &schemas.RunResumed{},
 		&schemas.HookDecision{Call: key, Block: true},
 		&schemas.TranscriptReplaced{Messages: schemas.Messages{d.message()}, ClearQueues: d.IntN(2) == 0},
-		&schemas.ErrorEvent{},
+		&schemas.ErrorEvent{}, &schemas.Leaf{TargetID: d.id("m"), LeafID: d.id("m"), Keep: d.id("m")},
+		&schemas.Leaf{LeafID: d.id("m"), Entries: []schemas.TreeMessage{{ID: d.id("m"),
+			Message: schemas.AnyMessage{Message: d.message()}}}, Summary: &schemas.BranchSummary{Summary: "s"}},
+		&schemas.Label{TargetID: d.id("m"), Label: d.id("l")}, &schemas.Label{TargetID: d.id("m")}, &schemas.Name{Name: "x"},
+		&schemas.Custom{CustomType: "c"}, &schemas.AddMessage{CustomType: "c"},
+		&schemas.SessionBranched{Labels: []schemas.CopiedLabel{{Message: -1}, {Message: 7}}},
 	}
 	return all[d.IntN(len(all))]
 }

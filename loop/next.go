@@ -4,7 +4,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry] or [Rest].
+// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry], [StartCompaction],
+// [Summarize], [Navigate] or [Rest].
 type Step interface{ step() }
 
 // Emit: append this event. CausationID is the command it goes back to, empty where the run's command is. The times and
@@ -56,7 +57,9 @@ func Next(s *State) Step {
 	case r == nil:
 		return nextIdle(s)
 	case r.Turn != nil && r.Turn.Reply != nil && r.Turn.Reply.Failed():
-		return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: []string{}}}
+		return Emit{Data: &schemas.TurnEnd{
+			MessageID: r.Turn.ReplyID, ToolResults: []string{}, ContextUsage: s.ContextUsage(),
+		}}
 	case r.Open != nil:
 		return Emit{Data: &schemas.MessageEnd{MessageID: r.Open.ID, Message: r.Open.Message}, CausationID: openCause(r)}
 	case r.Turn == nil:
@@ -72,6 +75,14 @@ func Next(s *State) Step {
 }
 
 func nextIdle(s *State) Step {
+	switch {
+	case s.Compacting != nil:
+		return s.nextCompaction()
+	case s.Navigating != nil:
+		return s.nextNavigation()
+	case s.dueAtRest():
+		return StartCompaction{Reason: schemas.CompactThreshold}
+	}
 	if len(s.Prompts) == 0 {
 		return Rest{}
 	}
@@ -111,10 +122,12 @@ func openCause(r *Run) string {
 
 // nextBetweenTurns is what follows agent_start or a turn_end (behaviour A1.1 to A1.5).
 func nextBetweenTurns(s *State, r *Run) Step {
-	turnStart := Emit{Data: &schemas.TurnStart{TurnIndex: r.Turns}}
 	last := r.Last
-	if last == nil {
-		return turnStart
+	switch {
+	case s.Compacting != nil:
+		return s.nextCompaction()
+	case last == nil:
+		return nextTurn(s, r)
 	}
 	if w := budgetWarning(s, r); w != nil {
 		return Emit{Data: w}
@@ -127,17 +140,25 @@ func nextBetweenTurns(s *State, r *Run) Step {
 	}
 	switch {
 	case len(r.Inject) > 0:
-		return turnStart
+		return nextTurn(s, r)
 	case len(s.Steering) > 0:
 		return poll(s, polled(s.Steering, s.Settings.SteeringMode))
 	case last.Continue:
-		return turnStart
+		return nextTurn(s, r)
 	case len(s.FollowUp) > 0:
 		return poll(s, polled(s.FollowUp, s.Settings.FollowUpMode))
 	case last.Terminated:
 		return end(r, last, schemas.EndTerminate)
 	}
 	return end(r, last, schemas.EndNoToolCalls)
+}
+
+// nextTurn begins the next turn, once the context leaves room for it.
+func nextTurn(s *State, r *Run) Step {
+	if !r.Detached && s.compactionDue() {
+		return StartCompaction{Reason: schemas.CompactThreshold}
+	}
+	return Emit{Data: &schemas.TurnStart{TurnIndex: r.Turns}}
 }
 
 // ended reports whether the run is over whatever is queued: queued inputs stay where they are (behaviour A1.5). What

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -16,6 +17,9 @@ type Owed struct {
 	Kind schemas.CommandKind `json:"kind"`
 
 	Resolved *schemas.ApprovalResolved `json:"resolved,omitempty"` // where it is one; ID is its call
+	Data     json.RawMessage           `json:"data,omitempty"`     // of an event whose payload is the command's
+	Text     string                    `json:"text,omitempty"`     // of a command_applied; the reason of a refusal
+	Code     string                    `json:"code,omitempty"`     // of a refusal
 }
 
 // owing is what is owed and some more events.
@@ -27,6 +31,9 @@ func (s *State) owe(d *schemas.CommandAccepted) {
 	var more []Owed
 	for _, f := range d.Follows {
 		if o, ok := owed(d, f); ok {
+			if d.Kind == schemas.CommandBranch && s.Origin != nil {
+				o.Text = s.Origin.Text
+			}
 			more = append(more, o)
 		}
 	}
@@ -41,6 +48,10 @@ func owed(d *schemas.CommandAccepted, f schemas.Follow) (o Owed, ok bool) {
 	switch f.Type {
 	case schemas.EventCommandApplied, schemas.EventCommandSuperseded, schemas.EventCommandWithdrawn:
 		return o, true
+	case schemas.EventLabel, schemas.EventSessionInfo, schemas.EventCustom, schemas.EventCustomMessage:
+		o.Data = orEmpty(d.Data)
+		_, err := schemas.DecodeEventData(o.Type, o.Data)
+		return o, err == nil
 	case schemas.EventApprovalResolved:
 		if f.Resolved != nil {
 			o.ID, o.Kind, o.Resolved = string(f.Resolved.Call), "", f.Resolved
@@ -86,8 +97,12 @@ func (o Owed) step() Emit {
 		e.Data = &schemas.CommandWithdrawn{CommandID: o.ID, Kind: o.Kind, By: o.By}
 	case schemas.EventApprovalResolved:
 		e.Data = o.Resolved
+	case schemas.EventCommandRejected:
+		e.Data = &schemas.CommandRejected{CommandID: o.ID, Kind: o.Kind, Code: o.Code, Reason: o.Text}
+	case schemas.EventCommandApplied:
+		e.Data = &schemas.CommandApplied{CommandID: o.ID, Kind: o.Kind, Text: o.Text}
 	default:
-		e.Data = &schemas.CommandApplied{CommandID: o.ID, Kind: o.Kind}
+		e.Data, _ = schemas.DecodeEventData(o.Type, o.Data) // [owed] has seen that it can be read
 	}
 	return e
 }

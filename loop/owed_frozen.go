@@ -18,7 +18,7 @@ import (
 
 // oweFrozen notes what has to follow a command_accepted that has no follows.
 func (s *State) oweFrozen(d *schemas.CommandAccepted, data schemas.CommandData) {
-	if s.Known[d.CommandID] {
+	if s.Known.Has(d.CommandID) {
 		return
 	}
 	f := frozen{s: s, id: d.CommandID, kind: d.Kind, source: d.Source}

@@ -37,6 +37,8 @@ func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
 	case last.Reason == schemas.EndBudget || overTurns(s, r):
 	case r.Retrying != nil && r.Retrying.Waiting:
 		return Retry{NotBefore: r.Retrying.NotBefore, Then: &schemas.TurnStart{TurnIndex: r.Turns}}
+	case s.nextAfterOverflow(r, last) != nil:
+		return s.nextAfterOverflow(r, last)
 	case last.Retryable && r.attempts() < policy.MaxRetries:
 		n := r.attempts() + 1
 		return Emit{Data: &schemas.AutoRetryStart{

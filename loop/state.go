@@ -9,10 +9,11 @@ import (
 )
 
 // FoldVersion is the version of the fold. A snapshot of another version must not be used: replay instead.
-const FoldVersion = 1
+const FoldVersion = 2
 
-// State is what a session's log comes to. The zero value is the state before the first event. It is not safe for
-// concurrent use; its messages are shared with the events they came from and must not be changed. Its JSON is the
+// State is what a session's log comes to. The zero value is the state before the first event. Messages are what a model
+// is shown: the path from the root of the session's tree to its leaf. What is off the path is in the log, and nowhere
+// else. A State is not safe for concurrent use; its messages are shared with the events they came from and must not be changed. Its JSON is the
 // snapshot format of [FoldVersion].
 type State struct {
 	Session      string            `json:"session"`
@@ -28,9 +29,15 @@ type State struct {
 	LastEnd      *schemas.AgentEnd `json:"lastEnd,omitempty"`
 	ErrorMessage string            `json:"errorMessage,omitempty"`
 	Usage        schemas.Usage     `json:"usage,omitzero"`
-	Known        map[string]bool   `json:"taken,omitempty"` // ids of the commands that are in the log
-	Owed         []Owed            `json:"owed,omitempty"`  // by commands that were accepted, in order
+	Known        Known             `json:"taken,omitzero"` // the newest commands that are in the log
+	Owed         []Owed            `json:"owed,omitempty"` // by commands that were accepted, in order
 	Origin       *Origin           `json:"origin,omitempty"`
+	Tree         Tree              `json:"tree,omitzero"`
+	Name         string            `json:"name,omitempty"`   // of the session, for people
+	Labels       map[string]string `json:"labels,omitempty"` // by the id of the entry
+	Navigating   *Navigation       `json:"navigating,omitempty"`
+	Compacting   *Compacting       `json:"compacting,omitempty"`
+	Uncompacted  string            `json:"uncompacted,omitempty"` // the leaf at which a compaction failed last
 }
 
 // Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
@@ -49,7 +56,7 @@ type Settings struct {
 	Workspace     *string               `json:"workspace,omitempty"`
 }
 
-// Entry is a message of the transcript and its id.
+// Entry is a message of the path and the id that it has in the session's tree.
 type Entry struct {
 	ID      string             `json:"id"`
 	Message schemas.AnyMessage `json:"message"`
@@ -64,7 +71,8 @@ type Input struct {
 
 	TraceParent string `json:"traceparent,omitempty"`
 
-	Screened bool                  `json:"screened,omitempty"` // the hook input has been asked
+	Expand   bool                  `json:"expand,omitempty"`   // the text may name a template or skill of the workspace
+	Screened bool                  `json:"screened,omitempty"` // it is expanded, and the hook input has been asked
 	Begin    *schemas.HookDecision `json:"begin,omitempty"`    // what before_agent_start decided about the run it begins
 }
 
@@ -91,6 +99,8 @@ type Run struct {
 	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been used
 	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
+	Overflow     Overflow      `json:"overflow,omitempty"`
+	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed, and is not tried again
 
 	Warned map[schemas.BudgetScope]bool `json:"warned,omitempty"`
 }
@@ -103,6 +113,7 @@ type Turn struct {
 	Reply     *schemas.AssistantMessage `json:"reply,omitempty"`
 	Reason    schemas.TerminationReason `json:"reason,omitempty"` // what cut the reply off
 	Retryable bool                      `json:"retryable,omitempty"`
+	Overflow  bool                      `json:"overflow,omitempty"` // the context was too long
 	Calls     []Call                    `json:"calls,omitempty"`
 }
 
@@ -129,6 +140,7 @@ type Outcome struct {
 	Terminated bool                      `json:"terminated,omitempty"` // every result asked to end
 	Error      string                    `json:"error,omitempty"`
 	Retryable  bool                      `json:"retryable,omitempty"`
+	Overflow   bool                      `json:"overflow,omitempty"` // the context was too long
 	ReplyID    string                    `json:"replyId,omitempty"`
 }
 

@@ -19,7 +19,7 @@ func nextToolStep(s *State, r *Run) Step {
 				return RunTools{Calls: []int{i}, Aborted: r.Abort != nil}
 			}
 		}
-		return endTurn(r)
+		return endTurn(s, r)
 	}
 	var open []int
 	for i, c := range calls {
@@ -35,7 +35,7 @@ func nextToolStep(s *State, r *Run) Step {
 			return announceResult(s, c)
 		}
 	}
-	return endTurn(r)
+	return endTurn(s, r)
 }
 
 // Sequential reports whether the calls of the turn under way must not overlap: the run says so, or one of the tools
@@ -108,10 +108,10 @@ func announceResult(s *State, c Call) Step {
 	}}
 }
 
-func endTurn(r *Run) Step {
+func endTurn(s *State, r *Run) Step {
 	ids := make([]string, len(r.Turn.Calls))
 	for i, c := range r.Turn.Calls {
 		ids[i] = c.MessageID
 	}
-	return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: ids}}
+	return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: ids, ContextUsage: s.ContextUsage()}}
 }

@@ -38,10 +38,31 @@ func (p *player) step(step loop.Step) (done bool) {
 		p.wait("%s, then %s", step.NotBefore.Sub(p.now), step.Then.EventType())
 	case loop.RunTools:
 		return p.runTools(step)
+	case loop.Navigate:
+		p.navigate(step)
+		return true
 	default:
 		p.out.WriteString("  rest\n")
 	}
 	return false
+}
+
+// navigate reads the path from the log.
+func (p *player) navigate(step loop.Navigate) {
+	p.t.Helper()
+	s := &loop.State{}
+	for _, e := range p.log {
+		path, err := s.Enter(e, step.TargetID)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if path != nil {
+			p.append(p.s.Moved(path, loop.Asking(p.config)), step.CommandID)
+			return
+		}
+	}
+	p.append(&schemas.CommandRejected{CommandID: step.CommandID, Kind: schemas.CommandNavigate,
+		Code: schemas.RejectNotFound, Reason: "no such entry"}, step.CommandID)
 }
 
 func modelNote(step loop.CallModel) string {

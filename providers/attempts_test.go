@@ -17,6 +17,7 @@ import (
 // TestOneRequestIsOneOnTheWire counts what a failing vendor receives: one request each time the loop asks the gateway,
 // and from a program that has the SDK ask again, as many as it says.
 func TestOneRequestIsOneOnTheWire(t *testing.T) {
+	t.Parallel()
 	noRetries := []string{"google-generative-ai", "google-vertex", "mistral-conversations"}
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {

@@ -57,6 +57,7 @@ func BenchmarkFirstEvent(b *testing.B) {
 
 // TestFirstEventIsNotHeldBack takes the best of many tries, for all others measure how busy the machine is.
 func TestFirstEventIsNotHeldBack(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			url := serveBody(t, api, wireReplies[api].text(1), true)
@@ -73,6 +74,7 @@ func TestFirstEventIsNotHeldBack(t *testing.T) {
 
 // TestStreamsCostAsMuchAsTheyAreLong holds that nothing is done for a delta that grows with those before it.
 func TestStreamsCostAsMuchAsTheyAreLong(t *testing.T) {
+	t.Parallel()
 	const few, times = 1000, 8
 	for _, api := range served() {
 		for kind, reply := range map[string]func(int) []byte{"text": wireReplies[api].text, "call": wireReplies[api].call} {

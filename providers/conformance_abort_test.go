@@ -40,6 +40,7 @@ var slowDown = object{
 
 // TestAborts plays every kind of abort with every API.
 func TestAborts(t *testing.T) {
+	t.Parallel()
 	retries := []string{"anthropic-messages", "openai-completions", "openai-responses", "azure-openai-responses",
 		"bedrock-converse-stream"}
 	for _, api := range served() {
@@ -73,6 +74,7 @@ func TestAborts(t *testing.T) {
 
 // TestUnknownAbortsAreRefused holds that no case passes because its abort is not carried out.
 func TestUnknownAbortsAreRefused(t *testing.T) {
+	t.Parallel()
 	raw := patched(t, plainCase(t, "openai-completions"), nil, object{"abort": object{"when": "atTea"}})
 	if _, err := parseRecording(raw, ""); err == nil {
 		t.Error("a kind of abort that nobody knows was taken")

@@ -38,6 +38,7 @@ func deviations(t *testing.T) map[string]object {
 
 // TestDeviationsAreListed holds that no better outcome is used silently, or for a case that is not there.
 func TestDeviationsAreListed(t *testing.T) {
+	t.Parallel()
 	listed := deviations(t)
 	if _, err := os.Stat("testdata/better"); err == nil {
 		for _, file := range filesBelow(t, "testdata/better") {

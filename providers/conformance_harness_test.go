@@ -148,6 +148,7 @@ func recorded(t *testing.T, name string, replace ...string) ([]byte, providers.S
 }
 
 func TestPlayerAcceptsWhatIsRight(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{
 		"text-plain", "drop-midstream", "abort-midstream", "surrogate-pair-split-across-deltas", "connection-refused",
 		"text-utf8-cut-every-5-bytes",
@@ -163,6 +164,7 @@ func TestPlayerAcceptsWhatIsRight(t *testing.T) {
 }
 
 func TestPlayerNoticesWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	for name, replace := range map[string][]string{
 		"request (":          {`"store": false`, `"store": true`},
 		"x-affinity":         {`"authorization": "Bearer test-key"`, `"authorization": "Bearer test-key", "x-affinity": "a"`},
@@ -187,6 +189,7 @@ func TestPlayerNoticesWhatIsWrong(t *testing.T) {
 }
 
 func TestBetterOutcomesReplaceRecordedOnes(t *testing.T) {
+	t.Parallel()
 	raw, stream := recorded(t, "text-plain")
 	better := object{"message": object{"responseId": "other"}}
 	if problems := play(t, raw, stream, better); len(problems) != 1 || !strings.Contains(problems[0], "other") {
@@ -199,6 +202,7 @@ func TestBetterOutcomesReplaceRecordedOnes(t *testing.T) {
 }
 
 func TestGeneratedIDs(t *testing.T) {
+	t.Parallel()
 	want := func() any {
 		return []any{"{{GENERATED:read:1}}", object{"id": "{{GENERATED:read:1}}"}, "{{GENERATED:ls:2}}"}
 	}

@@ -22,6 +22,7 @@ type neighbour struct {
 
 // TestNeighbours plays the neighbours of each API's recordings, with what is better than recorded already in them.
 func TestNeighbours(t *testing.T) {
+	t.Parallel()
 	better := deviations(t)
 	for _, file := range filesBelow(t, neighboursFolder) {
 		api := strings.TrimSuffix(filepath.Base(file), ".json")

@@ -36,6 +36,7 @@ const casesEnv = "LOOPBUS_PROVIDER_CASES"
 
 // TestConformanceOfMore plays the cases in the folder that casesEnv names.
 func TestConformanceOfMore(t *testing.T) {
+	t.Parallel()
 	folder := os.Getenv(casesEnv)
 	if folder == "" {
 		t.Skip(casesEnv + " names no folder with more cases")

@@ -22,6 +22,7 @@ func sentBy(t *testing.T, api string, change func(*providers.Request)) (sent htt
 
 // TestCopilotHeaders holds that GitHub Copilot is told who asks and whether there is something to see, on every API.
 func TestCopilotHeaders(t *testing.T) {
+	t.Parallel()
 	image := schemas.Image{Data: "iVBORw0KGgo=", MimeType: "image/png"}
 	user := &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Go."}}}
 	shown := &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Look."}, image}}
@@ -63,6 +64,7 @@ func TestCopilotHeaders(t *testing.T) {
 
 // TestCopilotKeyIsABearer holds that Copilot gets its key as a bearer token where Anthropic has a header of its own.
 func TestCopilotKeyIsABearer(t *testing.T) {
+	t.Parallel()
 	for _, api := range []string{"anthropic-messages", "openai-completions", "openai-responses"} {
 		sent := sentBy(t, api, func(r *providers.Request) { r.Model.Provider = "github-copilot" })
 		if got := sent.Get("Authorization"); got != "Bearer a-key-for-tests" || sent.Get("X-Api-Key") != "" {
@@ -74,6 +76,7 @@ func TestCopilotKeyIsABearer(t *testing.T) {
 // TestCopilotHeadersGiveWay holds that a request's own headers count more than these, and these more than the model's,
 // and that nobody else is sent them.
 func TestCopilotHeadersGiveWay(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		sent := sentBy(t, api, func(r *providers.Request) {
 			r.Model.Provider = "github-copilot"

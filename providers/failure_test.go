@@ -8,6 +8,7 @@ import (
 )
 
 func TestIsRetryable(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		`529 {"error":{"type":"overloaded_error","message":"Overloaded"}}`: true,
 		"429 slow down": true,

@@ -21,6 +21,7 @@ var wiserThanRecorded = []string{
 // TestCodesAgreeWithTheRecordings holds that the code of every recorded failure says of another attempt, and of the
 // length of the conversation, what the reference says.
 func TestCodesAgreeWithTheRecordings(t *testing.T) {
+	t.Parallel()
 	better := deviations(t)
 	for _, file := range recordings(t, conformanceFolder) {
 		raw := readFile(t, file)
@@ -104,6 +105,7 @@ var vendorFailures = map[string]vendorFailure{
 
 // TestFailureCodes holds that every API makes the same of what vendors answer.
 func TestFailureCodes(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		for name, f := range vendorFailures {
 			t.Run(api+"/"+name, func(t *testing.T) {
@@ -134,6 +136,7 @@ func failureOf(t *testing.T, api string, req *providers.Request) (code schemas.F
 
 // TestFailuresInAStream holds that an error in the middle of a stream has its code too.
 func TestFailuresInAStream(t *testing.T) {
+	t.Parallel()
 	responses := map[string]schemas.FailureCode{
 		`{"type":"error","code":"rate_limit_exceeded",` +
 			`"message":"see billing"}`: schemas.FailureRateLimited,

@@ -127,6 +127,7 @@ func finalEvent(t *testing.T, ctx context.Context, api string, req *providers.Re
 
 // TestFaults holds that whatever a server does, a reply is a final message that says what was wrong.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		for name, f := range faults {
 			t.Run(api+"/"+name, func(t *testing.T) {
@@ -157,6 +158,7 @@ func TestFaults(t *testing.T) {
 
 // TestStatuses holds that every failing status is a final message with the body's text in it, and without the key.
 func TestStatuses(t *testing.T) {
+	t.Parallel()
 	bodies := map[string]string{
 		`{"error":{"message":"the reason, a-key-for-tests","type":"t"}}`: "the reason",
 		`{"message":"the reason","key":"a-key-for-tests"}`:               "the reason",
@@ -191,6 +193,7 @@ func TestStatuses(t *testing.T) {
 // TestEveryStatus has a server that answers with each status there is and no body, and where the status redirects, to
 // nowhere.
 func TestEveryStatus(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
@@ -208,6 +211,7 @@ func TestEveryStatus(t *testing.T) {
 // TestALongRetryAfterIsNotWaitedFor has a vendor that asks to be asked again in an hour, which is longer than anybody
 // waits. The session decides then: the reply is one that may be asked for again.
 func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
@@ -229,6 +233,7 @@ func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 
 // TestAbortDoesNotWait holds that a request can be cancelled while its server keeps it waiting, or asked it to wait.
 func TestAbortDoesNotWait(t *testing.T) {
+	t.Parallel()
 	for name, serve := range map[string]http.HandlerFunc{
 		"for the response": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"for another attempt": func(w http.ResponseWriter, _ *http.Request) {

@@ -84,6 +84,7 @@ var unheard = map[string]map[string][]byte{
 // TestUnknownFinishReasons holds that a reply that ends for a reason that nobody knows is an error that names it, with
 // what was said and what it took.
 func TestUnknownFinishReasons(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		if len(unheard[api]) == 0 {
 			t.Errorf("%s has no reply that ends strangely", api)

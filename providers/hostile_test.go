@@ -119,6 +119,7 @@ func floods(t *testing.T, api string, limits providers.Limits, head, piece []byt
 // TestEndlessReplies has servers that never stop. It measures memory, so nothing runs beside it. One API shows what the
 // defaults allow; the others have less, which takes less time.
 func TestEndlessReplies(t *testing.T) {
+	t.Parallel()
 	little := providers.Limits{Body: 1 << 20, Reply: 512 << 10, Arguments: 256 << 10}
 	for _, api := range served() {
 		usual := little
@@ -151,6 +152,7 @@ func TestEndlessReplies(t *testing.T) {
 
 // TestManyCalls has replies with ten thousand calls.
 func TestManyCalls(t *testing.T) {
+	t.Parallel()
 	google := `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls","args":{}}}]}}]}` + "\n\n"
 	responses := `data: {"type":"response.output_item.added","output_index":%d,"item":{"id":"fc_%d",` +
 		`"type":"function_call","call_id":"c%d","name":"ls"}}` + "\n\n"
@@ -191,6 +193,7 @@ func TestManyCalls(t *testing.T) {
 
 // TestEndlessErrorBodies has failing responses that never stop: what is read is enough to say what is wrong.
 func TestEndlessErrorBodies(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			var sent atomic.Int64
@@ -216,6 +219,7 @@ func TestEndlessErrorBodies(t *testing.T) {
 
 // TestAbortOfAnEndlessReply holds that a reply that never ends is aborted at once.
 func TestAbortOfAnEndlessReply(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
@@ -245,6 +249,7 @@ func TestAbortOfAnEndlessReply(t *testing.T) {
 
 // TestUsageThatCannotBe holds that counts below zero do not get beyond the package that reads them.
 func TestUsageThatCannotBe(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		body := string(wireReplies[api].text(1))
 		for _, n := range []string{"3", "9", "12"} {

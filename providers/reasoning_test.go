@@ -161,6 +161,7 @@ var plainReasoning = map[string]map[string][]byte{
 // TestPlainReasoningIsThinking holds that what a vendor streams of its reasoning as plain text becomes thinking as it
 // comes.
 func TestPlainReasoningIsThinking(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		if len(plainReasoning[api]) == 0 {
 			t.Errorf("%s has no reply that reasons", api)

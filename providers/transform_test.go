@@ -59,6 +59,7 @@ func noAnswer(id string) *schemas.ToolResultMessage {
 }
 
 func TestTransform(t *testing.T) {
+	t.Parallel()
 	image := schemas.Image{Data: "aGk=", MimeType: "image/png"}
 	thought := schemas.Thinking{Thinking: "hm", ThinkingSignature: "s"}
 	hidden := schemas.Thinking{Thinking: "[hidden]", ThinkingSignature: "s", Redacted: true}
@@ -122,6 +123,7 @@ func TestTransform(t *testing.T) {
 }
 
 func TestCleanID(t *testing.T) {
+	t.Parallel()
 	for id, want := range map[string]string{"call_1|fc": "call_1_fc", "ü🙈-": "___-", "abcdefghijkl": "abcdefghij",
 		"": ""} {
 		if got := providers.CleanID(id, 10); got != want {

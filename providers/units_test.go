@@ -78,6 +78,7 @@ const unitsEnv = "LOOPBUS_PROVIDER_UNITS"
 
 // TestUnits holds single functions to what the reference's returned.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	files := []string{"testdata/units.json"}
 	if more := os.Getenv(unitsEnv); more != "" {
 		files = append(files, more)

@@ -188,6 +188,7 @@ func wireRequest(api, url string, client *http.Client) *providers.Request {
 func served() []string { return slices.Sorted(maps.Keys(apis)) }
 
 func TestEveryAPIHasWireReplies(t *testing.T) {
+	t.Parallel()
 	for _, api := range served() {
 		if r := wireReplies[api]; r.text == nil || r.call == nil {
 			t.Errorf("%s is neither measured nor fuzzed: it has no wireReplies", api)

@@ -20,6 +20,10 @@ var anyOf = map[reflect.Kind][]any{
 	reflect.Float64: {0.0, math.Copysign(0, -1), 1.0, -3.0, 0.25, 1e-7, 1e21, 123456789012.5, float64(1 << 60)},
 }
 
+// noUsage is how a usage of nothing is written.
+const noUsage = `{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,` +
+	`"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
+
 // fill gives v any value.
 func fill(r *rand.Rand, v reflect.Value) {
 	pick := func(n int) int { return r.IntN(n) }
@@ -28,6 +32,11 @@ func fill(r *rand.Rand, v reflect.Value) {
 		raws := []json.RawMessage{nil, json.RawMessage(`{}`), json.RawMessage("{ \"a\" : [1,\n2, \"<\u2028\"] }"),
 			json.RawMessage(`"x"`)}
 		v.Set(reflect.ValueOf(raws[pick(len(raws))]))
+		return
+	case reflect.TypeFor[StreamEventType]():
+		types := []StreamEventType{StreamStart, StreamTextStart, StreamTextDelta, StreamTextEnd, StreamToolCallStart,
+			StreamToolCallDelta, StreamToolCallEnd, StreamDone, StreamError, "song"}
+		v.Set(reflect.ValueOf(types[pick(len(types))]))
 		return
 	case reflect.TypeFor[Content]():
 		contents := []Content{new(Text), new(Thinking), new(Image), new(ToolCall)}
@@ -48,6 +57,12 @@ func fill(r *rand.Rand, v reflect.Value) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		if pick(4) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(r, v.Elem())
+		}
+	case reflect.Map: // nothing in it says how it is written
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(r, v.Field(i))
@@ -73,7 +88,8 @@ func TestAppendedIsWhatJSONWrites(t *testing.T) {
 	for _, v := range []appender{
 		new(TurnStart), new(TurnEnd), new(MessageStart), new(MessageEnd), new(ToolExecutionStart), new(ToolExecutionEnd),
 		new(ToolResult), new(ToolRequest), new(ToolAnswer), new(AssistantMessage), new(ToolResultMessage),
-		new(UserMessage), new(Usage), new(Text), new(Thinking), new(ToolCall),
+		new(UserMessage), new(Usage), new(Text), new(Thinking), new(ToolCall), new(ModelRequest), new(ModelFrame),
+		new(StreamEvent),
 	} {
 		for range times {
 			reflect.ValueOf(v).Elem().SetZero()
@@ -87,6 +103,53 @@ func TestAppendedIsWhatJSONWrites(t *testing.T) {
 				t.Fatalf("%#v, %v\nwant %s\ngot  %s", v, err, want, got)
 			}
 		}
+	}
+}
+
+// So are model calls, of which most take the short way.
+func TestWrittenModelCallsAreReadBack(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	readBack(t, r, writtenModelRequest)
+	readBack(t, r, writtenModelFrame)
+}
+
+func readBack[T any](t *testing.T, r *rand.Rand, read func([]byte) (T, bool)) {
+	t.Helper()
+	const times = 2000
+	short := 0
+	for range times {
+		var v T
+		fill(r, reflect.ValueOf(&v).Elem())
+		payload, err := marshalPlain(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := read(payload)
+		if !ok {
+			continue
+		}
+		short++
+		var want T
+		err = json.Unmarshal(payload, &want)
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Fatalf("%s, %v (-want +got):\n%s", payload, err, d)
+		}
+		at := r.IntN(len(payload))
+		if _, ok := read(payload[:at]); ok {
+			t.Fatalf("%s: the first %d bytes are read", payload, at)
+		}
+		payload[at] = `0"{,x `[r.IntN(6)]
+		if got, ok = read(payload); ok {
+			want = *new(T)
+			err = json.Unmarshal(payload, &want)
+			if d := cmp.Diff(want, got); err != nil || d != "" {
+				t.Fatalf("%s, %v (-want +got):\n%s", payload, err, d)
+			}
+		}
+	}
+	if short < times/20 {
+		t.Errorf("%d of %d values of %T take the short way", short, times, *new(T))
 	}
 }
 

@@ -23,6 +23,13 @@ func (e *TurnEnd) appendJSON(o *object) {
 		o.b = appendString(o.b, id)
 	}
 	o.b = append(o.b, ']')
+	if u := e.ContextUsage; u != nil {
+		o.name("contextUsage")
+		o.open()
+		o.integer("tokens", u.Tokens)
+		o.integer("contextWindow", u.ContextWindow)
+		o.end()
+	}
 	o.end()
 }
 

@@ -132,6 +132,13 @@ func apiChannelList() []apiChannel {
 		{"profiles", "$KV." + schemas.BucketProfiles + ".{profile}", "Named agents",
 			"The key-value bucket " + schemas.BucketProfiles + ": what the sessions that follow a profile are driven with.",
 			[]string{"profile"}, area("profiles"), "receive", "receiveProfile", "Learn of a profile."},
+		{"resources", "$KV." + schemas.BucketResources + "." + schemas.ResourcesKey("{workspace}", "{worker}"),
+			"What workspaces have for prompts",
+			"The key-value bucket " + schemas.BucketResources + ": context files, skills and prompt templates in the " +
+				"directory of a worker's tools. For sessions of no workspace the key is the worker alone. It expires " +
+				"unless the worker renews it.",
+			[]string{"workspace", "worker"}, area("resources"), "receive", "receiveResources",
+			"Learn what a workspace has for prompts."},
 		{"announcements", "$KV." + schemas.BucketTools + "." + schemas.AnnouncementKey(queue, "{worker}"),
 			"The tools there are",
 			"The key-value bucket " + schemas.BucketTools +
@@ -242,7 +249,8 @@ func apiMessages(t *testing.T) []apiMessage {
 			m.area = "tool calls"
 		case name.Name == "tool_announcement":
 			m.area = "announcements"
-		case name.Area == "hooks" || name.Area == "profiles" || name.Area == "queries":
+		case name.Area == "hooks" || name.Area == "profiles" || name.Area == "resources" ||
+			name.Area == "queries":
 		default:
 			continue // a part of others
 		}

@@ -19,6 +19,9 @@ func queryChannels() []apiChannel {
 		{"approvalsQueries", s.QueryAll(schemas.QueryApprovals), "Queries for the approvals of all sessions",
 			"One of the runners answers, from the index that all of them keep.",
 			nil, carries("page_query"), "receive", "receiveApprovalsQuery", "Take a query for what waits for approval."},
+		{"modelsQueries", s.QueryAll(schemas.QueryModels), "Queries for the models there are",
+			"One of the runners answers, from its catalogue.",
+			nil, carries("page_query"), "receive", "receiveModelsQuery", "Take a query for the models there are."},
 		{"sessionQueries", s.Query("{session}", "{query}"), "Queries for one session",
 			"One of the runners answers, from the session's log. The payload is empty or an object.",
 			[]string{"session", "query"}, carries("page_query", "messages_query", "events_query", "outcome_query"),
@@ -27,7 +30,7 @@ func queryChannels() []apiChannel {
 			"The reply subject of the query, which has to be an inbox. A query without an answer within ten seconds may be " +
 				"sent again. The headers Nats-Service-Error-Code and Nats-Service-Error are set where it is a query_error.",
 			nil, carries("sessions_page", "approvals_page", "session_state", "messages_page", "events_page", "session_tree",
-				"session_stats", "tools_page", "outcome", "query_error"),
+				"session_stats", "tools_page", "models_page", "outcome", "query_error"),
 			"send", "answerQuery", "Answer a query."},
 	}
 }

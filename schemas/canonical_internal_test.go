@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,4 +174,30 @@ func BenchmarkToolResult(b *testing.B) {
 			}
 		}
 	})
+}
+
+// What is simple is strict, whatever it is, and arguments of most calls are simple.
+func TestSimpleIsStrict(t *testing.T) {
+	t.Parallel()
+	const others = `0"{},:x \-1en[]` + "\x00\xff"
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, text := range []string{`{}`, `{"v":"x"}`, `{"path":"a b","limit":10,"all":true,"none":null,"zero":0}`} {
+		if !simple([]byte(text)) {
+			t.Errorf("%s is not simple", text)
+		}
+		for range 20_000 {
+			raw := []byte(text)
+			for range 1 + r.IntN(3) {
+				raw[r.IntN(len(raw))] = others[r.IntN(len(others))]
+			}
+			if _, err := decodeStrict(raw); simple(raw) && err != nil {
+				t.Fatalf("%q: %v", raw, err)
+			}
+		}
+	}
+	for _, text := range []string{`{"a":1,"a":2}`, `{"a":"\xff"}`, `{"a":01}`, `{"a":1}x`, `{"a":1e999}`, `{"a"}`, `{,}`, ``} {
+		if simple([]byte(text)) {
+			t.Errorf("%q is simple", text)
+		}
+	}
 }

@@ -31,6 +31,12 @@ const (
 	CommandBranch           CommandKind = "branch"
 	CommandApprove          CommandKind = "approve"
 	CommandDeny             CommandKind = "deny"
+	CommandNavigate         CommandKind = "navigate"
+	CommandLabel            CommandKind = "label"
+	CommandName             CommandKind = "name"
+	CommandCustom           CommandKind = "custom"
+	CommandCustomMessage    CommandKind = "custom_message"
+	CommandCompact          CommandKind = "compact"
 )
 
 // The commands of the service itself: answers of workers and due timers. They take the same way as the others so that
@@ -51,7 +57,8 @@ type Command struct {
 	Data        CommandData
 }
 
-// CommandData is the payload of a command: a pointer to one of the types of this file and approval.go.
+// CommandData is the payload of a command: a pointer to one of the types of this file, approval.go,
+// tree.go and compaction.go.
 type CommandData interface {
 	CommandKind() CommandKind
 }
@@ -68,11 +75,14 @@ const (
 	BusyReject    WhenBusy = "reject"    // be refused
 )
 
-// Input is what a prompt, steer or follow_up brings: text with images, or messages of any role.
+// Input is what a prompt, steer or follow_up brings: text with images, or messages of any role. Expand has a text that
+// begins with "/name" or "/skill:name" replaced by the prompt template or skill of that name of the session's workspace
+// ([Resources]); a text that names none stays as it is.
 type Input struct {
 	Text     string   `json:"text,omitempty"`
 	Images   []Image  `json:"images,omitempty"`
 	Messages Messages `json:"messages,omitempty"`
+	Expand   bool     `json:"expand,omitempty"`
 }
 
 // AsMessages returns the messages the input stands for: its messages, or one user message of the text and the images
@@ -237,6 +247,12 @@ var commandTypes = map[CommandKind]func() CommandData{
 	CommandSetWorkspace:     func() CommandData { return new(SetWorkspace) },
 	CommandApprove:          func() CommandData { return new(Approve) },
 	CommandDeny:             func() CommandData { return new(Deny) },
+	CommandNavigate:         func() CommandData { return new(Navigate) },
+	CommandLabel:            func() CommandData { return new(Label) },
+	CommandName:             func() CommandData { return new(Name) },
+	CommandCustom:           func() CommandData { return new(Custom) },
+	CommandCustomMessage:    func() CommandData { return new(AddMessage) },
+	CommandCompact:          func() CommandData { return new(Compact) },
 	CommandToolResult:       func() CommandData { return new(ToolResponse) },
 	CommandTimer:            func() CommandData { return new(Timer) },
 }

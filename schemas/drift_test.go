@@ -77,8 +77,20 @@ func describedTypes() map[string]reflect.Type {
 		"updates/tool_execution_update.v1.json":             reflect.TypeFor[ToolExecutionUpdate](),
 		"updates/message_update.v1.json#/$defs/streamEvent": reflect.TypeFor[streamEventJSON](),
 	}
+	types["common/types.v1.json#/$defs/fileLists"] = reflect.TypeFor[FileLists]()
+	types["events/leaf.v1.json#/$defs/entry"] = reflect.TypeFor[TreeMessage]()
+	types["events/leaf.v1.json#/$defs/summary"] = reflect.TypeFor[BranchSummary]()
+	types["common/types.v1.json#/$defs/compactionPolicy"] = reflect.TypeFor[CompactionPolicy]()
+	types["common/types.v1.json#/$defs/contextUsage"] = reflect.TypeFor[ContextUsage]()
+	types["common/types.v1.json#/$defs/suppliedCompaction"] = reflect.TypeFor[SuppliedCompaction]()
 	types["models/model_request.v1.json"] = reflect.TypeFor[ModelRequest]()
 	types["models/model_frame.v1.json"] = reflect.TypeFor[ModelFrame]()
+	types["resources/resources.v1.json"] = reflect.TypeFor[Resources]()
+	types["resources/resources.v1.json#/$defs/resource"] = reflect.TypeFor[Resource]()
+	types["resources/resources.v1.json#/$defs/skill"] = reflect.TypeFor[Skill]()
+	types["resources/resources.v1.json#/$defs/template"] = reflect.TypeFor[Template]()
+	types["resources/resources.v1.json#/$defs/omitted"] = reflect.TypeFor[OmittedResource]()
+	types["resources/resources.v1.json#/$defs/source"] = reflect.TypeFor[PromptSource]()
 	types["keys/key_answer.v1.json"] = reflect.TypeFor[KeyAnswer]()
 	types["tools/tool_definition.v1.json#/$defs/argumentRewrite"] = reflect.TypeFor[ArgumentRewrite]()
 	types["tools/tool_definition.v1.json#/$defs/annotations"] = reflect.TypeFor[ToolAnnotations]()
@@ -113,7 +125,7 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	for goType, def := range map[string]string{
 		"WhenBusy": "whenBusy", "Queue": "queue", "StopReason": "stopReason", "TerminationReason": "terminationReason",
 		"ThinkingLevel": "thinkingLevel", "QueueMode": "queueMode", "ExecutionMode": "executionMode", "Effect": "effect",
-		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode",
+		"CommandKind": "commandKind", "HookName": "hookName", "FailureCode": "failureCode", "CompactionReason": "compactionReason",
 	} {
 		want, got := sorted(constants[goType]), enumOf(compileRef(t, "common/types.v1.json#/$defs/"+def))
 		if d := cmp.Diff(want, got); d != "" || len(want) == 0 {
@@ -126,6 +138,7 @@ func TestSchemasHaveTheChoicesOfTheTypes(t *testing.T) {
 	}
 	for goType, at := range map[string]*jsonschema.Schema{
 		"SessionStatus": compileRef(t, "queries/sessions_page.v1.json#/$defs/status"),
+		"TreeEntryType": compileRef(t, "queries/session_tree.v1.json#/$defs/entry").Properties["type"],
 		"QueryCode":     compileRef(t, "queries/query_error.v1.json").Properties["code"],
 	} {
 		if d := cmp.Diff(sorted(constants[goType]), enumOf(at)); d != "" {

@@ -43,6 +43,16 @@ const (
 	EventApprovalRequested  EventType = "approval_requested"
 	EventApprovalResolved   EventType = "approval_resolved"
 	EventSessionBranched    EventType = "session_branched"
+	EventLeaf               EventType = "leaf"
+	EventLabel              EventType = "label"
+	EventSessionInfo        EventType = "session_info"
+	EventCustom             EventType = "custom"
+	EventCustomMessage      EventType = "custom_message"
+	EventCompactionStart    EventType = "compaction_start"
+	EventCompactionEnd      EventType = "compaction_end"
+	EventSummaryEnd         EventType = "summary_end"
+	EventBranchSummaryStart EventType = "branch_summary_start"
+	EventBranchSummaryEnd   EventType = "branch_summary_end"
 )
 
 // Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command it goes back to,
@@ -62,7 +72,8 @@ type Event struct {
 	Data          EventData
 }
 
-// EventData is the payload of an event: a pointer to one of the types of the event_*.go files and approval.go.
+// EventData is the payload of an event: a pointer to one of the types of the event_*.go files, approval.go, branch.go,
+// tree.go and compaction.go.
 type EventData interface {
 	EventType() EventType
 }
@@ -99,6 +110,16 @@ var eventTypes = map[EventType]func() EventData{
 	EventApprovalRequested:  func() EventData { return new(ApprovalRequested) },
 	EventApprovalResolved:   func() EventData { return new(ApprovalResolved) },
 	EventSessionBranched:    func() EventData { return new(SessionBranched) },
+	EventLeaf:               func() EventData { return new(Leaf) },
+	EventLabel:              func() EventData { return new(Label) },
+	EventSessionInfo:        func() EventData { return new(Name) },
+	EventCustom:             func() EventData { return new(Custom) },
+	EventCustomMessage:      func() EventData { return new(AddMessage) },
+	EventCompactionStart:    func() EventData { return new(CompactionStart) },
+	EventCompactionEnd:      func() EventData { return new(CompactionEnd) },
+	EventSummaryEnd:         func() EventData { return new(SummaryEnd) },
+	EventBranchSummaryStart: func() EventData { return new(BranchSummaryStart) },
+	EventBranchSummaryEnd:   func() EventData { return new(BranchSummaryEnd) },
 }
 
 // DurableEventTypes lists the types a log may hold, in no order.
@@ -111,7 +132,7 @@ func DurableEventTypes() []EventType {
 }
 
 // DecodeEventData reads the payload of an event of the given type. An unknown type gives an [UnknownTypeError]. The
-// Message of a *[MessageEnd] is never nil.
+// Message of a *[MessageEnd] and of a *[SummaryEnd] is never nil.
 func DecodeEventData(t EventType, data []byte) (EventData, error) {
 	make := eventTypes[t]
 	if make == nil {
@@ -122,6 +143,9 @@ func DecodeEventData(t EventType, data []byte) (EventData, error) {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
 	if end, ok := v.(*MessageEnd); ok && end.Message.Message == nil {
+		return nil, fmt.Errorf("%s: no message", t)
+	}
+	if end, ok := v.(*SummaryEnd); ok && end.Message.Message == nil {
 		return nil, fmt.Errorf("%s: no message", t)
 	}
 	return v, nil

@@ -21,6 +21,10 @@ type RunConfig struct {
 	Budget        ProfileBudget    `json:"budget,omitzero"`     // of the profile
 	Hooks         []HookRef        `json:"hooks,omitempty"`     // asked in this order
 	Layers        []ToolLayer      `json:"layers,omitempty"`    // how Tools were put together
+	Sources       []PromptSource   `json:"sources,omitempty"`   // files that SystemPrompt shows
+
+	Compaction    CompactionPolicy `json:"compaction,omitzero"`
+	ContextWindow int64            `json:"contextWindow,omitempty"` // the least of all its models, in tokens; 0: unknown
 }
 
 // Limits end a run; zero is off. Costs are in US dollars. The wall clock counts from agent_start. The budgets of tokens
@@ -96,9 +100,11 @@ type TurnStart struct {
 }
 
 // TurnEnd ends a turn: the ids of its reply and of the results of its tool calls, in the order of the calls.
+// ContextUsage says how full the window is then, nil where the window is not known.
 type TurnEnd struct {
-	MessageID   string   `json:"messageId"`
-	ToolResults []string `json:"toolResults"`
+	MessageID    string        `json:"messageId"`
+	ToolResults  []string      `json:"toolResults"`
+	ContextUsage *ContextUsage `json:"contextUsage,omitempty"`
 }
 
 // MessageStart announces a message. Content comes with its message_end; for a reply, API, Provider and Model say who

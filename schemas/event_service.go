@@ -32,7 +32,8 @@ type CommandAccepted struct {
 }
 
 // Follow is what is needed to append an event that follows a command_accepted. Type is command_applied,
-// command_superseded, command_withdrawn or approval_resolved. CommandID and Kind name the command that the event is
+// command_superseded, command_withdrawn, approval_resolved, or label, session_info, custom or custom_message, whose
+// payload is the command's. CommandID and Kind name the command that the event is
 // about, where that is not the accepted one itself. Resolved is the event where it is an approval_resolved, else nil.
 type Follow struct {
 	Type      EventType         `json:"type"`
@@ -42,11 +43,12 @@ type Follow struct {
 }
 
 // CommandApplied says that a command has had its effect. RunID and TurnID of the event say where; MessageIDs are the
-// messages it became.
+// messages it became. Text is that of the message before which a navigate or a branch has gone back, to be written anew.
 type CommandApplied struct {
 	CommandID  string      `json:"commandId"`
 	Kind       CommandKind `json:"kind"`
 	MessageIDs []string    `json:"messageIds,omitempty"`
+	Text       string      `json:"text,omitempty"`
 }
 
 // CommandRejected says that a command was refused and changed nothing. Code is stable, Reason is for people.
@@ -66,7 +68,7 @@ const (
 	RejectTooLarge   = "too_large"   // an oversized payload
 	RejectBusy       = "busy"        // a run is under way
 	RejectNoRun      = "no_run"      // nothing to abort
-	RejectNotFound   = "not_found"   // cancel_input: no such input
+	RejectNotFound   = "not_found"   // no such input, call, session or entry
 	RejectConsumed   = "consumed"    // cancel_input: already in the transcript
 	RejectState      = "state"       // cannot be done in this state, such as continue from an assistant message
 	RejectNoTool     = "no_tool"     // set_tools names a tool that nobody announces
@@ -79,6 +81,8 @@ const (
 	RejectInternal   = "internal"    // a fault of ours
 	RejectNotPlain   = "not_plain"   // plain text where only JSON will do
 	RejectCloudEvent = "cloud_event" // a CloudEvent with a missing or wrong attribute
+	RejectFailed     = "failed"      // compact, navigate: there is no summary, for the reason that is told
+	RejectAborted    = "aborted"     // compact, navigate: an abort has stopped it, or a service was against it
 	RejectForeign    = "foreign"     // no client's: an answer of a NATS server, or a message of ours that is no command
 )
 
@@ -118,7 +122,10 @@ type QueueUpdate struct {
 // TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead, or,
 // before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
 // result or context that were replaced; what they became stands in the event of that message, or, for a context,
-// nowhere. By names who decided, and Failures who was asked and not heard.
+// nowhere. Compaction and Summary are what a service has written, CustomInstructions, ReplaceInstructions and Label what
+// it has said in the place of a navigate's; Block of a compaction, a navigation or a fork that it is not to be. By names
+// who decided, and Failures who was asked and not heard. Sources are the files of the workspace that an input was
+// expanded to.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`
 	ToolCallID   string          `json:"toolCallId,omitempty"`
@@ -133,9 +140,17 @@ type HookDecision struct {
 	Handled      bool            `json:"handled,omitempty"`
 	Messages     Messages        `json:"messages,omitzero"`
 	SystemPrompt *string         `json:"systemPrompt,omitempty"`
-	Changed      []string        `json:"changed,omitempty"`
-	By           string          `json:"by,omitempty"`
-	Failures     []HookFailure   `json:"failures,omitempty"`
+
+	Compaction          *SuppliedCompaction `json:"compaction,omitempty"`
+	Summary             string              `json:"summary,omitempty"`
+	CustomInstructions  *string             `json:"customInstructions,omitempty"`
+	ReplaceInstructions *bool               `json:"replaceInstructions,omitempty"`
+	Label               *string             `json:"label,omitempty"`
+
+	Changed  []string       `json:"changed,omitempty"`
+	By       string         `json:"by,omitempty"`
+	Failures []HookFailure  `json:"failures,omitempty"`
+	Sources  []PromptSource `json:"sources,omitempty"`
 }
 
 // TranscriptReplaced says that the transcript was set from outside: the in-memory Agent's reset and assignment.

@@ -120,6 +120,7 @@ func decodeAs(name schemas.SchemaName, raw []byte) (any, error) {
 		"hook_request":      new(schemas.HookRequest),
 		"hook_answer":       new(schemas.HookAnswer),
 		"profile":           new(schemas.Profile),
+		"resources":         new(schemas.Resources),
 	}[name.Name]
 	return into, json.Unmarshal(raw, into)
 }

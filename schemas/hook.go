@@ -18,11 +18,16 @@ const (
 	HookMessageEnd       HookName = "message_end"        // a message, before it is stored
 	HookBeforeToolCall   HookName = "beforeToolCall"     // a call, before it is executed
 	HookAfterToolCall    HookName = "afterToolCall"      // a result, before it is stored
+
+	HookSessionBeforeCompact HookName = "session_before_compact" // a context is about to be summed up
+	HookSessionBeforeTree    HookName = "session_before_tree"    // the leaf is about to be moved
+	HookSessionBeforeFork    HookName = "session_before_fork"    // a session is about to begin as a copy from an entry
 )
 
 // HookNames lists the hooks in the order in which a run comes by them.
 func HookNames() []HookName {
-	return []HookName{HookInput, HookBeforeAgentStart, HookContext, HookMessageEnd, HookBeforeToolCall, HookAfterToolCall}
+	return []HookName{HookInput, HookBeforeAgentStart, HookContext, HookMessageEnd, HookBeforeToolCall, HookAfterToolCall,
+		HookSessionBeforeCompact, HookSessionBeforeTree, HookSessionBeforeFork}
 }
 
 // FailsClosed reports whether no answer means no: of a tool call. Elsewhere what is not answered is left as it is.
@@ -97,6 +102,10 @@ func knownHook(h HookName) bool {
 //	beforeToolCall      Call, ToolCallID, ToolName, Args: the validated arguments
 //	afterToolCall       the same, and Result and IsError
 //
+//	session_before_compact  Compaction; Messages: what is to be summed up
+//	session_before_tree     CommandID, Navigation; Messages: what is left behind
+//	session_before_fork     CommandID, Fork; Session is the new one
+//
 // A service may be asked the same again after a crash.
 type HookRequest struct {
 	Hook         HookName        `json:"hook"`
@@ -113,6 +122,10 @@ type HookRequest struct {
 	Message      *AnyMessage     `json:"message,omitempty"`
 	Messages     Messages        `json:"messages,omitempty"`
 	SystemPrompt string          `json:"systemPrompt,omitempty"`
+
+	Compaction *CompactionStart `json:"compaction,omitempty"`
+	Navigation *Navigate        `json:"navigation,omitempty"`
+	Fork       *Branch          `json:"fork,omitempty"`
 }
 
 // HookAnswer is what a service answers; {} leaves everything as it is. By says who or what decided, for the log, and
@@ -125,6 +138,11 @@ type HookRequest struct {
 //	beforeToolCall      Block; or Ask for an approval, which is waited for TimeoutMs, 0 as long as the policy says;
 //	                    Args in place of the arguments, which are not validated again
 //	afterToolCall       Content, Details, IsError and Terminate in place of the result's
+//
+//	session_before_compact  Cancel; or Compaction in place of a model's summary
+//	session_before_tree     Cancel; or Summary in place of a model's, CustomInstructions, ReplaceInstructions and Label in
+//	                        place of the command's
+//	session_before_fork     Cancel
 type HookAnswer struct {
 	By           string          `json:"by,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
@@ -140,6 +158,13 @@ type HookAnswer struct {
 	Details      json.RawMessage `json:"details,omitempty"`
 	IsError      *bool           `json:"isError,omitempty"`
 	Terminate    *bool           `json:"terminate,omitempty"`
+
+	Cancel              bool                `json:"cancel,omitempty"`
+	Compaction          *SuppliedCompaction `json:"compaction,omitempty"`
+	Summary             string              `json:"summary,omitempty"`
+	CustomInstructions  *string             `json:"customInstructions,omitempty"`
+	ReplaceInstructions *bool               `json:"replaceInstructions,omitempty"`
+	Label               *string             `json:"label,omitempty"`
 }
 
 // HookFailure is a service that was asked and not heard.

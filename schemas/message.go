@@ -147,14 +147,7 @@ type Messages []Message
 
 // MarshalJSON never writes null.
 func (ms Messages) MarshalJSON() ([]byte, error) {
-	o := object{b: []byte{'['}}
-	for i, m := range ms {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
-		o.value(m)
-	}
-	return append(o.b, ']'), o.err
+	return appendValue(nil, ms)
 }
 
 // UnmarshalJSON reads a list of messages of any roles.

@@ -52,6 +52,7 @@ type ModelRequest struct {
 	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"` // empty for off
 	SessionID     string           `json:"sessionId,omitempty"`
 	Attempt       int              `json:"attempt,omitempty"`
+	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 leaves it to who asks the vendor
 	APIKey        string           `json:"-"`
 }
 

@@ -23,7 +23,10 @@ type Profile struct {
 	Limits        *Limits         `json:"limits,omitempty"` // what is not zero takes the place of the runner's
 	Budget        *ProfileBudget  `json:"budget,omitempty"`
 	Approval      *ApprovalPolicy `json:"approval,omitempty"`
-	Hooks         []HookRef       `json:"hooks,omitempty"` // asked after those of the runner
+	Hooks         []HookRef       `json:"hooks,omitempty"`     // asked after those of the runner
+	Resources     *bool           `json:"resources,omitempty"` // false: without what the workspace has for prompts
+
+	Compaction *CompactionPolicy `json:"compaction,omitempty"`
 }
 
 // SandboxPolicy says that tools are taken from the workers of a workspace, and from no others: a tool that these do not

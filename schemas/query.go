@@ -14,10 +14,11 @@ type QueryKind string
 const (
 	QuerySessions  QueryKind = "sessions"  // SessionsQuery -> SessionsPage
 	QueryApprovals QueryKind = "approvals" // PageQuery -> ApprovalsPage
+	QueryModels    QueryKind = "models"    // PageQuery -> ModelsPage
 	QueryState     QueryKind = "state"     // nothing -> SessionState
 	QueryMessages  QueryKind = "messages"  // MessagesQuery -> MessagesPage
 	QueryEvents    QueryKind = "events"    // EventsQuery -> EventsPage
-	QueryTree      QueryKind = "tree"      // nothing -> SessionTree
+	QueryTree      QueryKind = "tree"      // PageQuery -> SessionTree
 	QueryStats     QueryKind = "stats"     // nothing -> SessionStats
 	QueryTools     QueryKind = "tools"     // PageQuery -> ToolsPage
 	QueryOutcome   QueryKind = "outcome"   // OutcomeQuery -> Outcome

@@ -17,6 +17,7 @@ func queryTypes() map[string]reflect.Type {
 		"approvals_page.v1.json#/$defs/approval": reflect.TypeFor[PendingApproval](),
 		"session_tree.v1.json":                   reflect.TypeFor[SessionTree](),
 		"session_tree.v1.json#/$defs/node":       reflect.TypeFor[TreeNode](),
+		"session_tree.v1.json#/$defs/entry":      reflect.TypeFor[TreeEntry](),
 		"session_state.v1.json":                  reflect.TypeFor[SessionState](),
 		"session_state.v1.json#/$defs/run":       reflect.TypeFor[RunState](),
 		"session_state.v1.json#/$defs/call":      reflect.TypeFor[CallState](),
@@ -28,6 +29,9 @@ func queryTypes() map[string]reflect.Type {
 		"outcome.v1.json":                        reflect.TypeFor[Outcome](),
 		"session_stats.v1.json":                  reflect.TypeFor[SessionStats](),
 		"tools_page.v1.json":                     reflect.TypeFor[ToolsPage](),
+		"models_page.v1.json":                    reflect.TypeFor[ModelsPage](),
+		"models_page.v1.json#/$defs/model":       reflect.TypeFor[ModelInfo](),
+		"models_page.v1.json#/$defs/rates":       reflect.TypeFor[ModelRates](),
 		"query_error.v1.json":                    reflect.TypeFor[QueryError](),
 	}
 }

@@ -21,6 +21,7 @@ func decodeQuery(name string, raw []byte) (any, error) {
 		"session_state": new(schemas.SessionState), "messages_page": new(schemas.MessagesPage),
 		"events_page": new(schemas.EventsPage), "outcome": new(schemas.Outcome),
 		"session_stats": new(schemas.SessionStats), "tools_page": new(schemas.ToolsPage),
+		"models_page": new(schemas.ModelsPage),
 		"query_error": new(schemas.QueryError),
 	}[name]
 	return into, json.Unmarshal(raw, into)

@@ -2,16 +2,21 @@ package schemas
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // SessionState is what a session's log comes to at its event Seq. Model, ThinkingLevel, Profile and Workspace are those
 // of its newest run where Run is set or it has run, else what its settings have chosen. Messages counts the transcript.
-// LastEnd is the end of its newest run.
+// LastEnd is the end of its newest run. Leaf is the entry of the tree that the next one will be a child of, "" for the
+// root.
 type SessionState struct {
 	Session       string         `json:"session"`
 	Seq           uint64         `json:"seq"`
 	Status        SessionStatus  `json:"status"`
+	Name          string         `json:"name,omitempty"`
+	Leaf          string         `json:"leaf,omitempty"`
 	Model         *ModelRef      `json:"model,omitempty"`
 	ThinkingLevel ThinkingLevel  `json:"thinkingLevel,omitempty"`
 	Profile       string         `json:"profile,omitempty"`
@@ -26,6 +31,26 @@ type SessionState struct {
 	LastEnd       *AgentEnd      `json:"lastEnd,omitempty"`
 	ErrorMessage  string         `json:"errorMessage,omitempty"`
 	Parent        *SessionParent `json:"parent,omitempty"`
+	ContextUsage  *ContextUsage  `json:"contextUsage,omitempty"` // nil where the window is not known
+	Compacting    bool           `json:"compacting,omitempty"`   // or a branch is being summed up
+}
+
+// Queued says in words what waits in the session's queues, such as "1 prompt, 2 steers"; "" if nothing does.
+func (s SessionState) Queued() string {
+	var parts []string
+	for _, q := range []struct {
+		inputs []QueuedInput
+		what   string
+	}{{s.Prompts, "prompt"}, {s.Steering, "steer"}, {s.FollowUp, "follow-up"}} {
+		switch n := len(q.inputs); n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+q.what)
+		default:
+			parts = append(parts, strconv.Itoa(n)+" "+q.what+"s")
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // RunState is a run under way. CommandID is the command that began it. Streaming is the message that is being streamed,

@@ -108,18 +108,84 @@ type PendingApproval struct {
 	Expires    *time.Time      `json:"expires,omitempty"`
 }
 
-// SessionTree is a session's family as far as it is known: what it was branched from, what was branched from it, and so
-// on. Of relatives it names nothing but their ids and where they parted. Revision is that of the index. Partial says
-// that the index is being built, or that the family is larger than an answer.
+// SessionTree is a page of a session's tree, as its log is at the event Seq, and its family: what it was branched from,
+// what was branched from it, and so on, as far as that is known. Leaf is the entry that the next one will be a child
+// of, "" for the root. Entries come in the order of the log, Next is the cursor of those that follow, empty where there
+// are none. Of relatives Nodes has nothing but their ids and where they parted; the first page has it. Revision is that
+// of the index, 0 on other pages. Partial says that the index is being built, or that the family is larger than an
+// answer.
 type SessionTree struct {
-	Session  string     `json:"session"`
-	Revision uint64     `json:"revision"`
-	Nodes    []TreeNode `json:"nodes"`
-	Partial  bool       `json:"partial,omitempty"`
+	Session  string      `json:"session"`
+	Revision uint64      `json:"revision"`
+	Nodes    []TreeNode  `json:"nodes"`
+	Partial  bool        `json:"partial,omitempty"`
+	Seq      uint64      `json:"seq"`
+	Name     string      `json:"name,omitempty"`
+	Leaf     string      `json:"leaf"`
+	Entries  []TreeEntry `json:"entries"`
+	Next     string      `json:"next,omitempty"`
 }
 
 // TreeNode is a session of a family, and where it was branched from.
 type TreeNode struct {
 	Session string         `json:"session"`
 	Parent  *SessionParent `json:"parent,omitempty"`
+}
+
+// ModelsPage answers a [PageQuery] for [QueryModels].
+type ModelsPage struct {
+	Models []ModelInfo `json:"models"`
+	Next   string      `json:"next,omitempty"`
+}
+
+// ModelInfo is a model in a runner's catalogue. Numbers of tokens that are not known are 0.
+type ModelInfo struct {
+	API            string          `json:"api"`
+	Provider       string          `json:"provider"`
+	ID             string          `json:"id"`
+	Name           string          `json:"name,omitempty"`
+	ContextWindow  int64           `json:"contextWindow"`
+	MaxTokens      int64           `json:"maxTokens"` // of one reply
+	ThinkingLevels []ThinkingLevel `json:"thinkingLevels,omitempty"`
+	Images         bool            `json:"images,omitempty"` // it takes them
+	Rates          ModelRates      `json:"rates"`
+	// Key says that the runner has a key for the model or needs none; whether the key is right is not tried.
+	Key bool `json:"key"`
+}
+
+// Ref names the model.
+func (m ModelInfo) Ref() ModelRef { return ModelRef{API: m.API, Provider: m.Provider, ID: m.ID} }
+
+// ModelRates are prices in US dollars per million tokens; 0 is unknown, or free.
+type ModelRates struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead,omitempty"`
+	CacheWrite float64 `json:"cacheWrite,omitempty"`
+}
+
+// TreeEntryType says what an entry of a session's tree is.
+type TreeEntryType string
+
+// What entries are.
+const (
+	EntryMessage       TreeEntryType = "message"
+	EntryCustom        TreeEntryType = "custom"
+	EntryCustomMessage TreeEntryType = "custom_message"
+	EntryBranchSummary TreeEntryType = "branch_summary"
+	EntryCompaction    TreeEntryType = "compaction"
+)
+
+// TreeEntry is an entry of a session's tree: a child of Parent, or a root. Seq is the sequence of its event. Text is
+// the beginning of what it says.
+type TreeEntry struct {
+	ID         string        `json:"id"`
+	Parent     string        `json:"parent,omitempty"`
+	Seq        uint64        `json:"seq"`
+	Type       TreeEntryType `json:"type"`
+	Role       Role          `json:"role,omitempty"`
+	CustomType string        `json:"customType,omitempty"`
+	Text       string        `json:"text,omitempty"`
+	Label      string        `json:"label,omitempty"`
+	Time       time.Time     `json:"time"`
 }

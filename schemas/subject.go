@@ -28,6 +28,14 @@ const (
 	BucketProfiles  = "agent_profiles"
 	BucketBlobs     = "agent_blobs"
 	BucketDeletions = "agent_deletions"
+	BucketInputs    = "agent_inputs"
+)
+
+// Inputs that are too big for a command are kept as objects of [BucketInputs], under their SHA-256 in hexadecimal. The
+// CloudEvent of the command has no data then, and the attribute dataref: InputScheme and the name.
+const (
+	InputScheme   = "nats://" + BucketInputs + "/"
+	MaxInputBytes = 8 << 20
 )
 
 // ErrSubject is wrapped by every error about a subject or a token of one.

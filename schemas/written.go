@@ -101,10 +101,25 @@ func (w *writtenObject) optionalCount(name string) int64 {
 	if !w.has(name) {
 		return 0
 	}
+	n := w.count()
+	w.ok = w.ok && n > 0
+	return n
+}
+
+// count is a whole number, not below 0.
+func (w *writtenObject) count() int64 {
 	digits := string(w.raw())
 	n, err := strconv.ParseInt(digits, 10, 64)
-	w.ok = w.ok && err == nil && n > 0 && n <= maxInteger && strconv.FormatInt(n, 10) == digits
+	w.ok = w.ok && err == nil && n >= 0 && n <= maxInteger && strconv.FormatInt(n, 10) == digits
 	return n
+}
+
+// money is a number, mostly 0.
+func (w *writtenObject) money() (v float64) {
+	if digits := w.raw(); string(digits) != "0" {
+		w.ok = json.Unmarshal(digits, &v) == nil && w.ok
+	}
+	return v
 }
 
 // flag is the value of a member.

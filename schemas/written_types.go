@@ -1,7 +1,5 @@
 package schemas
 
-import "encoding/json"
-
 // result reads a tool's result.
 func (w *writtenObject) result() (r ToolResult) {
 	w.open()
@@ -33,10 +31,7 @@ func (w *writtenObject) contents() Contents {
 		case string(ContentThinking):
 			list = append(list, Thinking{Thinking: w.neededText("thinking")})
 		case string(ContentToolCall):
-			call := ToolCall{ID: w.neededText("id"), Name: w.neededText("name")}
-			w.need("arguments")
-			call.Arguments = w.json()
-			list = append(list, call)
+			list = append(list, w.toolCall())
 		default:
 			w.ok = false
 		}
@@ -45,6 +40,14 @@ func (w *writtenObject) contents() Contents {
 	w.want("]")
 	w.begun = true
 	return list
+}
+
+// toolCall reads what follows the type.
+func (w *writtenObject) toolCall() ToolCall {
+	call := ToolCall{ID: w.neededText("id"), Name: w.neededText("name")}
+	w.need("arguments")
+	call.Arguments = w.json()
+	return call
 }
 
 // writtenMessage reads a message of a transcript.
@@ -80,18 +83,37 @@ func (w *writtenObject) assistant() *AssistantMessage {
 	m.API, m.Provider, m.Model = w.optionalText("api"), w.optionalText("provider"), w.optionalText("model")
 	m.ResponseModel, m.ResponseID = w.optionalText("responseModel"), w.optionalText("responseId")
 	w.need("usage")
-	if usage := w.raw(); string(usage) != noUsage {
-		w.ok = w.ok && json.Unmarshal(usage, &m.Usage) == nil
-	}
+	m.Usage = w.usage()
 	m.StopReason = StopReason(w.neededText("stopReason"))
 	m.ErrorMessage = w.optionalText("errorMessage")
 	m.Timestamp = w.optionalCount("timestamp")
 	return m
 }
 
-// noUsage is how a usage of nothing is written.
-const noUsage = `{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,` +
-	`"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
+func (w *writtenObject) usage() (u Usage) {
+	w.open()
+	for _, to := range []struct {
+		name  string
+		count *int64
+	}{{"input", &u.Input}, {"output", &u.Output}, {"cacheRead", &u.CacheRead}, {"cacheWrite", &u.CacheWrite},
+		{"totalTokens", &u.TotalTokens}} {
+		w.need(to.name)
+		*to.count = w.count()
+	}
+	w.need("cost")
+	w.open()
+	for _, to := range []struct {
+		name string
+		cost *float64
+	}{{"input", &u.Cost.Input}, {"output", &u.Cost.Output}, {"cacheRead", &u.Cost.CacheRead},
+		{"cacheWrite", &u.Cost.CacheWrite}, {"total", &u.Cost.Total}} {
+		w.need(to.name)
+		*to.cost = w.money()
+	}
+	w.close()
+	w.close()
+	return u
+}
 
 func (w *writtenObject) toolResult() *ToolResultMessage {
 	m := new(ToolResultMessage)

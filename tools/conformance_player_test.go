@@ -13,6 +13,7 @@ import (
 
 // TestOrderComesBeforeShortening holds that a long text whose lines come in any order has one recorded form.
 func TestOrderComesBeforeShortening(t *testing.T) {
+	t.Parallel()
 	lines := make([]string, 0, 400)
 	for i := range 400 {
 		lines = append(lines, fmt.Sprintf("src/%03d.txt", i))

@@ -35,11 +35,13 @@ func TestMain(m *testing.M) {
 // The recorded behaviour of the built-in tools. The format is that of the recordings. What is meant to differ is listed
 // in testdata/DEVIATIONS.md, and left out here.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	playAll(t, filepath.Join("testdata", "conformance"))
 }
 
 // Cases that are not part of the repository.
 func TestFurtherCases(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(casesDir)
 	if dir == "" {
 		t.Skipf("%s names no directory of cases", casesDir)
@@ -63,6 +65,7 @@ func playAll(t *testing.T, dir string) {
 
 // Lines that come in any order are sorted while the text is whole: its hash depends on them.
 func TestOrderOfALongText(t *testing.T) {
+	t.Parallel()
 	var lines []string
 	for n := range 300 {
 		lines = append(lines, fmt.Sprintf("line-%d", n))
@@ -81,6 +84,7 @@ func TestOrderOfALongText(t *testing.T) {
 
 // The cases that are meant to differ, with the outcome that is better.
 func TestDeviations(t *testing.T) {
+	t.Parallel()
 	left := deviating(t)
 	if len(left) == 0 || len(left) > 30 {
 		t.Errorf("%d cases deviate", len(left))

@@ -96,6 +96,7 @@ func ways(p *prison) map[string]string {
 
 // Through none of the tools does any way lead out: nothing outside is seen, and nothing changes there.
 func TestNoWayOut(t *testing.T) {
+	t.Parallel()
 	p := newPrison(t)
 	before := p.beyond(t)
 	all := ways(p)
@@ -196,6 +197,7 @@ func (p *prison) beyond(t *testing.T) map[string]string {
 
 // While a directory is now one, now a link that leads out, no tool is ever caught in between.
 func TestLinksThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	p := newPrison(t)
 	p.Put("swap/"+known, "inside\n")
 	before := p.beyond(t)

@@ -17,6 +17,7 @@ import (
 
 // A hundred thousand files: what is looked for is found, and what is ignored is not entered.
 func TestHundredThousandFiles(t *testing.T) {
+	t.Parallel()
 	const perDir = 100
 	rig := tooltest.New(t)
 	var making sync.WaitGroup

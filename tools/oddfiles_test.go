@@ -14,6 +14,7 @@ import (
 
 // Files as they come, through all the tools that look into one.
 func TestOddFiles(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("0123456789abcde ", 5<<20/16)
 	for name, c := range map[string]struct {
 		file, read, grep string // what is read, and found for "last"
@@ -53,6 +54,7 @@ func TestOddFiles(t *testing.T) {
 
 // What a line of 5 MB hides is read by its number.
 func TestBehindALongLine(t *testing.T) {
+	t.Parallel()
 	rig := tooltest.New(t)
 	rig.Put("f", "first\n"+strings.Repeat("x", 5<<20)+"\nlast\n")
 	box := allTools(rig.Workspace, t.TempDir(), nil)

@@ -12,6 +12,7 @@ func CallOf(req schemas.ToolRequest) Call {
 	return Call{
 		Session: req.Session, RunID: req.RunID, TurnID: req.TurnID, Key: req.Call, ID: req.ToolCallID,
 		Arguments: req.Arguments, IdempotencyKey: req.IdempotencyKey(),
+		NoSession: req.ReplyTo != "",
 	}
 }
 

@@ -45,6 +45,8 @@ type Call struct {
 	ID             string // the model's own id of the call
 	Arguments      json.RawMessage
 	IdempotencyKey string
+	// NoSession says that the caller has no session of a runner, such as an MCP client; Session is a name of its own.
+	NoSession bool
 
 	update func(schemas.ToolResult)
 }

@@ -18,6 +18,7 @@ func tool(execute func(ctx context.Context, call tools.Call) (schemas.ToolResult
 }
 
 func TestRunAlwaysHasAResult(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		execute func() (schemas.ToolResult, error)
@@ -48,6 +49,7 @@ func TestRunAlwaysHasAResult(t *testing.T) {
 }
 
 func TestRunDropsUpdatesAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	var late func(schemas.ToolResult)
 	var got []string
 	tool(func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
@@ -62,6 +64,7 @@ func TestRunDropsUpdatesAfterTheEnd(t *testing.T) {
 }
 
 func TestInterruptedTellsTheCause(t *testing.T) {
+	t.Parallel()
 	if err := tools.Interrupted(t.Context()); err != nil {
 		t.Errorf("a live context is interrupted: %v", err)
 	}

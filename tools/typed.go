@@ -15,7 +15,7 @@ import (
 type Func[P any] func(ctx context.Context, call Call, params P) (schemas.ToolResult, error)
 
 // Typed makes a tool of a function. Its parameters are the members of the struct P, by their json tags; the JSON Schema
-// that models are told is derived from P, unless the definition brings one in Parameters, which then has to fit P. The
+// that models get is derived from P, unless the definition brings one in Parameters, which then has to fit P. The
 // definition's other members are taken as they are: label, effect class, time limit, execution mode.
 //
 // Tags say what a type cannot:

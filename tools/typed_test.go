@@ -67,6 +67,7 @@ func forecaster(got *forecast) tools.Func[forecast] {
 }
 
 func TestTypedDerivesTheSchema(t *testing.T) {
+	t.Parallel()
 	def := schemas.ToolDefinition{Name: "forecast", Label: "Forecast", Description: "tells",
 		Effect:    schemas.EffectReadOnly,
 		TimeoutMs: 5000, ExecutionMode: schemas.ExecuteSequential}
@@ -97,6 +98,7 @@ func compact(t *testing.T, text string) string {
 
 // What a runner checks arguments with takes the schema, and so does the announcement's.
 func TestTypedSchemaIsAccepted(t *testing.T) {
+	t.Parallel()
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "forecast"}, forecaster(new(forecast)))
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +133,7 @@ func TestTypedSchemaIsAccepted(t *testing.T) {
 }
 
 func TestTypedReadsArguments(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for args, want := range map[string]forecast{
 		`{"city":"Ulm"}`: {place: place{"Ulm"}, Unit: "celsius", Days: 3},
@@ -158,6 +161,7 @@ func TestTypedReadsArguments(t *testing.T) {
 
 // Nothing of one call is left for the next: its defaults are fresh.
 func TestTypedCallsAreApart(t *testing.T) {
+	t.Parallel()
 	type params struct {
 		Tags []string `json:"tags" jsonschema:"default=a"`
 	}
@@ -178,6 +182,7 @@ func TestTypedCallsAreApart(t *testing.T) {
 }
 
 func TestTypedRefusesBadArgumentsAndPassesErrors(t *testing.T) {
+	t.Parallel()
 	failure := errors.New("the station is down")
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "forecast"},
 		func(context.Context, tools.Call, place) (schemas.ToolResult, error) {
@@ -199,6 +204,7 @@ func TestTypedRefusesBadArgumentsAndPassesErrors(t *testing.T) {
 
 // A schema of one's own is used as it is.
 func TestTypedKeepsGivenParameters(t *testing.T) {
+	t.Parallel()
 	given := json.RawMessage(`{"type":"object","properties":{"city":{"type":"string","minLength":3}}}`)
 	var got forecast
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "forecast", Parameters: given}, forecaster(&got))
@@ -218,6 +224,7 @@ type chain struct {
 }
 
 func TestTypedSaysWhatCannotBe(t *testing.T) {
+	t.Parallel()
 	for want, make := range map[string]func() error{
 		`tool "x": parameters are a string, not a struct`:             typedOf[string]("x"),
 		`tool "x": parameters.next: tools_test.chain contains itself`: typedOf[chain]("x"),

@@ -24,6 +24,7 @@ const nobody = 65534
 
 // Files and directories that must not be read are errors where they are named, and passed over where they are not.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() == 0 {
 		again(t)
 		return

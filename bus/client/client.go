@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/dial"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -28,20 +30,20 @@ type Client struct {
 // [Client.Close] the client.
 func Connect(url string, o Options) (*Client, error) {
 	if o.Context != "" {
-		inContext, of, err := ReadContext(o.Context)
+		inContext, of, err := dial.ReadContext(o.Context)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("client: %w", err)
 		}
-		url, o = cmp.Or(url, inContext), o.over(of)
+		url, o.Dial = cmp.Or(url, inContext), o.Dial.Or(of)
 	}
 	url, o = cmp.Or(url, nats.DefaultURL), o.withDefaults()
 	opts, err := o.natsOptions()
-	if err = errors.Join(err, checkURLs(url)); err != nil {
-		return nil, fmt.Errorf("client: connect to %s: %w", redact(url), err)
+	if err = errors.Join(err, dial.CheckServers(url)); err != nil {
+		return nil, fmt.Errorf("client: connect to %s: %w", dial.Redact(url), err)
 	}
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("client: connect to %s: %w", redact(url), err)
+		return nil, fmt.Errorf("client: connect to %s: %w", dial.Redact(url), err)
 	}
 	c, err := New(nc, o)
 	if err != nil {
@@ -59,23 +61,12 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	c := &Client{nc: nc, subjects: subjects, o: o.withDefaults(), api: jetstream.DefaultAPIPrefix, kept: liveMessages}
-	switch {
-	case o.Domain != "" && o.APIPrefix != "":
-		err = errors.New("both a JetStream domain and an API prefix are given")
-	case o.Domain != "":
-		c.api = "$JS." + o.Domain + ".API."
-		c.js, err = jetstream.NewWithDomain(nc, o.Domain)
-	case o.APIPrefix != "":
-		c.api = o.APIPrefix + "."
-		c.js, err = jetstream.NewWithAPIPrefix(nc, o.APIPrefix)
-	default:
-		c.js, err = jetstream.New(nc)
-	}
+	js, err := o.Dial.JetStream(nc)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return c, nil
+	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
+		kept: liveMessages}, nil
 }
 
 // Close closes the connection that [Connect] made; one that was given to [New] stays open. Loops that follow something

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -52,18 +53,18 @@ func TestConnectWithCredentials(t *testing.T) {
 	byUser := startNATS(t, &server.Options{Username: "u", Password: "secret"})
 	byToken := startNATS(t, &server.Options{Authorization: "secret"})
 	over := in(t, `{"url":"nats://127.0.0.1:1","user":"u"}`)
-	over.Token = "secret"
+	over.Dial.Token = "secret"
 	for name, c := range map[string]struct {
 		url string
 		o   client.Options
 	}{
-		"user":                  {byUser, client.Options{User: "u", Password: "secret"}},
-		"token":                 {byToken, client.Options{Token: "secret"}},
+		"user":                  {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "secret"}}},
+		"token":                 {byToken, client.Options{Dial: dial.Settings{Token: "secret"}}},
 		"context":               {"", in(t, `{"url":%q,"user":"u","password":"secret"}`, byUser)},
 		"options over context":  {byToken, over},
 		"context of token":      {byToken, in(t, `{"token":"secret"}`)},
 		"inbox prefix of it":    {byToken, in(t, `{"token":"secret","inbox_prefix":"_INBOX_u"}`)},
-		"several servers":       {"nats://127.0.0.1:1, " + byToken, client.Options{Token: "secret"}},
+		"several servers":       {"nats://127.0.0.1:1, " + byToken, client.Options{Dial: dial.Settings{Token: "secret"}}},
 		"description beside it": {byToken, in(t, `{"description":"x","token":"secret","nsc":""}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,13 +86,16 @@ func TestConnectRefuses(t *testing.T) {
 		o    client.Options
 		want string
 	}{
-		"wrong password":     {byUser, client.Options{User: "u", Password: "wrong-secret"}, "uthorization"},
-		"two credentials":    {byUser, client.Options{User: "u", Token: "secret"}, "more than one kind"},
-		"no such file":       {byUser, client.Options{NKeySeedFile: "/no/such/secret"}, "/no/such"},
-		"nobody listens":     {"nats://u:secret@127.0.0.1:1", client.Options{}, "nats://xxxxx@127.0.0.1:1"},
-		"malformed URL":      {"nats://u:secret@%zz", client.Options{}, "malformed URL"},
-		"illegal prefix":     {byUser, client.Options{User: "u", Password: "secret", Prefix: "a b"}, "prefix"},
-		"domain and prefix":  {byUser, client.Options{User: "u", Password: "secret", Domain: "d", APIPrefix: "x"}, "domain"},
+		"wrong password": {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "wrong-secret"}},
+			"uthorization"},
+		"two credentials": {byUser, client.Options{Dial: dial.Settings{User: "u", Token: "secret"}}, "more than one kind"},
+		"no such file":    {byUser, client.Options{Dial: dial.Settings{NKeySeedFile: "/no/such/secret"}}, "/no/such"},
+		"nobody listens":  {"nats://u:secret@127.0.0.1:1", client.Options{}, "nats://xxxxx@127.0.0.1:1"},
+		"malformed URL":   {"nats://u:secret@%zz", client.Options{}, "malformed URL"},
+		"illegal prefix": {byUser, client.Options{Prefix: "a b", Dial: dial.Settings{User: "u", Password: "secret"}},
+			"prefix"},
+		"domain and prefix": {byUser, client.Options{Dial: dial.Settings{User: "u", Password: "secret", Domain: "d",
+			APIPrefix: "x"}}, "domain"},
 		"unknown context":    {"", client.Options{Context: "no-such-context"}, "no-such-context"},
 		"path as context":    {"", client.Options{Context: "../secrets"}, "is not the name"},
 		"no JSON in context": {"", in(t, "secret"), "is not the JSON"},
@@ -111,27 +115,6 @@ func TestConnectRefuses(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-func TestReadContextByName(t *testing.T) { // sets the environment
-	config := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", config)
-	t.Setenv("KEYS", "/keys")
-	t.Setenv("HOME", "/home/me")
-	if err := os.MkdirAll(filepath.Join(config, "nats", "context"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(config, "nats", "context", "work.json"), []byte(`{"url":"nats://a,nats://b",
-		"creds":"$KEYS/my.creds","ca":"~/ca.pem","cert":"c.pem","key":"k.pem","tls_first":true,"jetstream_domain":"hub",
-		"color_scheme":"red"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	url, o, err := client.ReadContext("work")
-	want := client.Options{CredsFile: "/keys/my.creds", CAFile: "/home/me/ca.pem", CertFile: "c.pem", KeyFile: "k.pem",
-		TLSFirst: true, Domain: "hub"}
-	if err != nil || url != "nats://a,nats://b" || o != want {
-		t.Errorf("got %q, %+v, %v", url, o, err)
 	}
 }
 

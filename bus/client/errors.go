@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -59,15 +59,9 @@ var errStop = errors.New("the caller has enough")
 
 // passing reports whether an error is of a kind that goes away when a server, or the leader of a stream, is back.
 func passing(err error) bool {
-	for _, e := range []error{
-		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-		nats.ErrConnectionReconnecting,
-		nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded, errIncomplete,
-		jetstream.ErrConsumerNotFound, jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
+	if natsio.Passing(err) || natsio.IsAny(err, errIncomplete, jetstream.ErrConsumerNotFound,
+		jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled) {
+		return true
 	}
 	var query *schemas.QueryError
 	if errors.As(err, &query) {

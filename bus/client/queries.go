@@ -23,6 +23,22 @@ func (c *Client) Sessions(ctx context.Context, q schemas.SessionsQuery) (page sc
 	return page, c.query(ctx, c.subjects.QueryAll(schemas.QuerySessions), q, &page)
 }
 
+// Models lists the models in the catalogue of one of the runners: those that [schemas.SetModel] may name. A runner also
+// takes other ids of providers whose lists are open, and models that other runners serve.
+func (c *Client) Models(ctx context.Context) (models []schemas.ModelInfo, err error) {
+	q := schemas.PageQuery{Limit: schemas.MaxQueryLimit}
+	for {
+		var page schemas.ModelsPage
+		if err := c.query(ctx, c.subjects.QueryAll(schemas.QueryModels), q, &page); err != nil {
+			return nil, err
+		}
+		if models = append(models, page.Models...); page.Next == "" {
+			return models, nil
+		}
+		q.Cursor = page.Next
+	}
+}
+
 // State asks what the session is doing. [Session.Watch] from the event after its Seq goes on from there.
 func (s *Session) State(ctx context.Context) (state schemas.SessionState, err error) {
 	return state, s.query(ctx, schemas.QueryState, struct{}{}, &state)
@@ -33,9 +49,10 @@ func (s *Session) Stats(ctx context.Context) (stats schemas.SessionStats, err er
 	return stats, s.query(ctx, schemas.QueryStats, struct{}{}, &stats)
 }
 
-// Tree asks what the session was branched from, and what was branched from it.
-func (s *Session) Tree(ctx context.Context) (tree schemas.SessionTree, err error) {
-	return tree, s.query(ctx, schemas.QueryTree, struct{}{}, &tree)
+// Tree asks for a page of the session's tree; the first, for which the query is zero, has also its family: what it was
+// branched from, and what was branched from it. See [schemas.SessionTree] for the page that follows.
+func (s *Session) Tree(ctx context.Context, q schemas.PageQuery) (tree schemas.SessionTree, err error) {
+	return tree, s.query(ctx, schemas.QueryTree, q, &tree)
 }
 
 // Messages asks for a page of the transcript; the zero query is for the newest messages.

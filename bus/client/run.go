@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 
@@ -69,13 +68,13 @@ func (r *Run) Items(ctx context.Context) iter.Seq2[Item, error] { return r.items
 
 func (r *Run) items(ctx context.Context, updates bool) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		t := tracker{id: r.id}
+		t := NewTracker(r.id)
 		for item, err := range r.s.follow(ctx, &watcher{from: r.at.seq + 1, at: r.at, updates: updates}) {
 			if err != nil {
 				yield(Item{}, err)
 				return
 			}
-			ours := t.take(item)
+			ours := t.Take(item)
 			if t.ended != nil {
 				r.mu.Lock()
 				r.ended = t.ended
@@ -112,89 +111,4 @@ func (r *Run) end() *ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended
-}
-
-// tracker finds the run of a command in what happens in its session.
-type tracker struct {
-	id      string // of the command
-	run     string // its run's id, once it is known
-	handled bool
-	reply   *schemas.AssistantMessage
-	ended   *ending
-}
-
-// take reports whether an item is the command's or its run's.
-func (t *tracker) take(i Item) (ours bool) {
-	if i.Update != nil {
-		return t.run != "" && (i.Update.RunID == t.run || i.Update.RunID == "")
-	}
-	e := i.Event
-	switch d := e.Data.(type) {
-	case *schemas.AgentStart:
-		if e.CorrelationID == t.id || slices.Contains(d.Inputs, t.id) {
-			t.run = e.RunID
-		}
-	case *schemas.HookDecision:
-		if d.CommandID == t.id {
-			t.handled, ours = t.handled || d.Handled, true
-		}
-	default:
-		o := outcomeOf(e, t.id)
-		ours = o.of
-		switch {
-		case o.err != nil:
-			t.ended = &ending{err: o.err}
-		case o.applied && t.handled:
-			t.ended = &ending{result: Result{Seq: e.Seq, Handled: true}}
-		case o.applied && t.run == "":
-			t.run = e.RunID
-		}
-	}
-	if t.run == "" || e.RunID != t.run {
-		return ours
-	}
-	switch d := e.Data.(type) {
-	case *schemas.MessageEnd:
-		if m, ok := d.Message.Message.(*schemas.AssistantMessage); ok && !d.Interrupted {
-			t.reply = m
-		}
-	case *schemas.AgentEnd:
-		t.ended = &ending{result: Result{
-			RunID: t.run, Seq: e.Seq, Reason: d.TerminationReason, ErrorMessage: d.ErrorMessage, Reply: t.reply,
-			Turns: d.Turns, Usage: d.Usage, Cost: d.Usage.Cost.Total,
-			Duration: time.Duration(d.DurationMs) * time.Millisecond,
-		}}
-	}
-	return true
-}
-
-// outcome is what an event says of a command.
-type outcome struct {
-	of      bool // the event is about the command
-	applied bool
-	err     error // it has no effect
-}
-
-func outcomeOf(e *schemas.Event, id string) (o outcome) {
-	switch d := e.Data.(type) {
-	case *schemas.CommandAccepted:
-		o.of = d.CommandID == id
-	case *schemas.CommandApplied:
-		o.of = d.CommandID == id
-		o.applied = o.of
-	case *schemas.CommandRejected:
-		// A runner that cannot read a command names it by the header's value as it is.
-		if o.of = d.CommandID == id || d.CommandID == schemas.EncodeHeaderValue(id); o.of {
-			o.err = &RejectedError{Session: e.Session, CommandID: id, Kind: d.Kind, Code: d.Code, Reason: d.Reason}
-		}
-	case *schemas.CommandSuperseded:
-		if o.of = d.CommandID == id; o.of {
-			o.err = &WithdrawnError{Session: e.Session, CommandID: id, Kind: d.Kind, By: d.By, Superseded: true}
-		}
-	case *schemas.CommandWithdrawn:
-		if o.of = d.CommandID == id; o.of {
-			o.err = &WithdrawnError{Session: e.Session, CommandID: id, Kind: d.Kind, By: d.By}
-		}
-	}
-	return o
 }

@@ -55,7 +55,8 @@ type Sent struct {
 }
 
 // Send sends a command of any kind and returns when the server has stored it, without waiting for what it does. It
-// takes the permission to publish it and no other. It is sent again until it is stored, which its id makes harmless.
+// takes the permission to publish it and, for an input over 400 KiB, which is uploaded, those of the role inputs. It is
+// sent again until it is stored, which its id makes harmless.
 func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Option) (Sent, error) {
 	kind := data.CommandKind()
 	var o sending
@@ -68,6 +69,13 @@ func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Op
 		return Sent{}, fmt.Errorf("client: send %s to session %.80s: %w", kind, s.id, err)
 	}
 	var ack *jetstream.PubAck
+	if len(msg.Data) > maxInline {
+		ref, err := s.c.upload(ctx, msg.Data)
+		if err != nil {
+			return Sent{}, fmt.Errorf("client: send %s to session %s: upload its data: %w", kind, s.id, err)
+		}
+		msg.Header[schemas.HeaderDataRef], msg.Data = []string{schemas.EncodeHeaderValue(ref)}, nil
+	}
 	publish := func(ctx context.Context) (err error) {
 		ack, err = s.c.js.PublishMsg(ctx, msg)
 		return s.c.explain(err, msg.Subject)

@@ -71,22 +71,28 @@ func (s *Session) sendAt(ctx context.Context, data schemas.CommandData, opts []O
 // before it had an effect a [*WithdrawnError]. An input has its outcome when it enters the transcript; [Session.Prompt]
 // and its like follow it further.
 func (s *Session) Do(ctx context.Context, data schemas.CommandData, opts ...Option) error {
+	_, err := s.do(ctx, data, opts)
+	return err
+}
+
+// do is [Session.Do] for commands whose outcome has a text.
+func (s *Session) do(ctx context.Context, data schemas.CommandData, opts []Option) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.c.o.RequestTimeout)
 	defer cancel()
 	sent, err := s.sendAt(ctx, data, opts)
 	if err != nil {
-		return err
+		return "", err
 	}
 	w := &watcher{from: sent.at.seq + 1, at: sent.at}
 	for item, err := range s.follow(ctx, w) {
 		if err != nil {
-			return fmt.Errorf("client: outcome of %s %s of session %s: %w", data.CommandKind(), sent.id, s.id, err)
+			return "", fmt.Errorf("client: outcome of %s %s of session %s: %w", data.CommandKind(), sent.id, s.id, err)
 		}
 		if o := outcomeOf(item.Event, sent.id); o.err != nil || o.applied {
-			return o.err
+			return o.text, o.err
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // Abort ends the run under way. Without one it is refused with [schemas.RejectNoRun].
@@ -111,11 +117,6 @@ func (s *Session) Set(ctx context.Context, setting schemas.CommandData, opts ...
 		return fmt.Errorf("client: %s is not a setting of session %s", kind, s.id)
 	}
 	return s.Do(ctx, setting, opts...)
-}
-
-// Branch makes this session, which must not have begun, a copy of another one as far as its event seq, 0 for all of it.
-func (s *Session) Branch(ctx context.Context, of string, seq uint64, opts ...Option) error {
-	return s.Do(ctx, &schemas.Branch{Session: of, Seq: seq}, opts...)
 }
 
 // History yields the events of the log from sequence from, 1 for the first, as far as there are any now. A session that

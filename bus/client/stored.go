@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -146,7 +147,7 @@ func (c *Client) head(ctx context.Context, session string) (place, error) {
 			return place{}, fmt.Errorf("direct get: %s %s", status, m.Header.Get("Description"))
 		}
 	}
-	stream, err := strconv.ParseUint(added(m.Header, jetstream.SequenceHeader), 10, 64)
+	stream, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return place{}, fmt.Errorf("direct get: %s: %w", jetstream.SequenceHeader, err)
 	}
@@ -176,14 +177,6 @@ func (c *Client) headOf(ctx context.Context, session string) (at place, err erro
 		}
 	}
 	return at, nil
-}
-
-// added returns the value that the server has added to a message: the last, since what is stored may have one too.
-func added(header nats.Header, key string) string {
-	if v := header[key]; len(v) > 0 {
-		return v[len(v)-1]
-	}
-	return ""
 }
 
 // persist calls f until it succeeds, fails for good, or its time is over: ctx, or RequestTimeout. The first attempts

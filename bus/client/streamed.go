@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -87,8 +88,8 @@ func (w *watcher) readUpdates(ctx context.Context) error {
 	return nil
 }
 
-// heardUpdate takes a live update.
-func (w *watcher) heardUpdate(m *nats.Msg) (missed bool, err error) {
+// liveUpdate takes a live update.
+func (w *watcher) liveUpdate(m *nats.Msg) (missed bool, err error) {
 	u, ok := w.decodeUpdate(m.Header, m.Data)
 	if !ok {
 		return false, nil
@@ -149,9 +150,9 @@ func (s *streamed) fits(u schemas.Update) updateFit {
 
 // republished returns a message of the log as the server sends it out once it is stored. ok says that it is one.
 func republished(m *nats.Msg) (s storedMsg, ok bool) {
-	if added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
+	if natsio.Added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
 		return s, false
 	}
-	seq, err := strconv.ParseUint(added(m.Header, jetstream.SequenceHeader), 10, 64)
-	return storedMsg{added(m.Header, jetstream.SubjectHeader), seq, m.Header, m.Data}, err == nil
+	seq, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
+	return storedMsg{natsio.Added(m.Header, jetstream.SubjectHeader), seq, m.Header, m.Data}, err == nil
 }

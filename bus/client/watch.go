@@ -79,7 +79,7 @@ func (w *watcher) run(ctx context.Context) error {
 	if w.updates {
 		subject = w.c.subjects.Prefix() + ".live." + w.session + ".>"
 	}
-	// First subscribe, then read: what is stored in between comes twice, and is told by its sequence.
+	// First subscribe, then read: what is stored in between comes twice, and its sequence tells it apart.
 	t, err := w.c.tap(ctx, subject)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 		}
 		select {
 		case m := <-t.live:
-			if missed, err := w.heard(ctx, m); missed || err != nil {
+			if missed, err := w.liveMessage(ctx, m); missed || err != nil {
 				return err
 			}
 		case status := <-t.status:
@@ -192,14 +192,14 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 	}
 }
 
-// heard takes a live message. missed says that others have to be read first.
-func (w *watcher) heard(ctx context.Context, m *nats.Msg) (missed bool, err error) {
+// liveMessage takes a live message. missed says that others have to be read first.
+func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, err error) {
 	session, update, err := w.c.subjects.ParseLive(m.Subject)
 	if err != nil || session != w.session {
 		return false, nil // another's business
 	}
 	if update {
-		return w.heardUpdate(m)
+		return w.liveUpdate(m)
 	}
 	rec, ok := republished(m)
 	if !ok || rec.seq <= w.at.stream || !schemas.IsLog(w.session, m.Header, m.Data) {

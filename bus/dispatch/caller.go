@@ -61,7 +61,7 @@ func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
 	caller := &Caller{conn: c, o: o, dispatch: New(c), waiting: map[schemas.CallKey]chan *schemas.ToolResponse{}}
 	err := schemas.CheckToken("caller", o.ID)
 	if err == nil {
-		caller.sub, err = c.NATS().Subscribe(c.Subjects().Reply(o.ID, "*"), caller.hear)
+		caller.sub, err = c.NATS().Subscribe(c.Subjects().Reply(o.ID, "*"), caller.receive)
 	}
 	if err == nil {
 		err = c.NATS().Flush()
@@ -82,9 +82,9 @@ func (c *Caller) Close() {
 	c.closed = true
 }
 
-// hear takes an answer, or tells a worker that asks that somebody is here. What nobody waits for is dropped: an answer
-// may come twice.
-func (c *Caller) hear(msg *nats.Msg) {
+// receive takes an answer, or tells a worker that asks that somebody is here. What nobody waits for is dropped: an
+// answer may come twice.
+func (c *Caller) receive(msg *nats.Msg) {
 	if len(msg.Data) == 0 {
 		if schemas.IsInbox(msg.Reply) { // anybody can ask, but not for a message to anywhere
 			_ = msg.Respond(nil) // a worker that hears nothing goes on all the same
@@ -159,6 +159,9 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 	}
 	if err := c.dispatch.Dispatch(ctx, req, false); err != nil {
 		c.giveUp(req)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return nil, err
 	}
 	tick := time.NewTicker(c.o.LookEvery)

@@ -22,6 +22,7 @@ func request(call schemas.CallKey) schemas.ToolRequest {
 }
 
 func TestDispatchStoresTheCall(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	want := request("c7")
 	if err := dispatch.New(c).Dispatch(bustest.Deadline(t), want, false); err != nil {
@@ -51,6 +52,7 @@ func TestDispatchStoresTheCall(t *testing.T) {
 }
 
 func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
+	t.Parallel()
 	answer := func(t *testing.T, c *bus.Conn, call schemas.CallKey) {
 		data, err := schemas.Marshal(schemas.ToolResponse{Call: call, ToolCallID: "toolu_1", ToolName: "echo",
 			Result: schemas.TextResult("done")})
@@ -95,6 +97,7 @@ func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 // TestDispatchGoesToTheQueueOfVersionAndWorkspace dispatches a call again, which looks for it in the same queue, and
 // takes it back.
 func TestDispatchGoesToTheQueueOfVersionAndWorkspace(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	d, req := dispatch.New(c), request("c7")
 	req.Version, req.Workspace = "2", "host"
@@ -117,6 +120,7 @@ func TestDispatchGoesToTheQueueOfVersionAndWorkspace(t *testing.T) {
 }
 
 func TestDispatchRefusesWhatIsNoSubject(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	for _, change := range []func(*schemas.ToolRequest){
 		func(r *schemas.ToolRequest) { r.ToolName = "no.token" },
@@ -135,6 +139,7 @@ func TestDispatchRefusesWhatIsNoSubject(t *testing.T) {
 }
 
 func TestCancelIsHeard(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	sub, err := c.NATS().SubscribeSync("agent.cancel.s1.*")
 	if err != nil {
@@ -158,6 +163,7 @@ func TestCancelIsHeard(t *testing.T) {
 
 // TestDispatchWaitsForTheServer dispatches while the server is away: the call is sent once, when the server is back.
 func TestDispatchWaitsForTheServer(t *testing.T) {
+	t.Parallel()
 	addr, start := bustest.Restartable(t)
 	s := start()
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: "nats://" + addr})
@@ -182,6 +188,7 @@ func TestDispatchWaitsForTheServer(t *testing.T) {
 }
 
 func TestWithdrawTakesOneCallOutOfTheQueue(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	d := dispatch.New(c)
 	for _, call := range []schemas.CallKey{"c7", "c8"} {

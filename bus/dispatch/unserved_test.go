@@ -82,6 +82,7 @@ func answers(t testing.TB, c *bus.Conn) map[schemas.CallKey]string {
 }
 
 func TestCallsThatNobodyServesAreAnswered(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	gone, lost, served := toolQueue(t, c, "gone"), toolQueue(t, c, "lost"), toolQueue(t, c, "served")
 	bustest.Announce(t, c, "w1", schemas.ToolDefinition{Name: "served"})
@@ -112,6 +113,7 @@ func TestCallsThatNobodyServesAreAnswered(t *testing.T) {
 
 // TestUnservedCallsNameTheirVersionAndWorkspace has the tool served in another version and another workspace.
 func TestUnservedCallsNameTheirVersionAndWorkspace(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	bustest.Announce(t, c, "w1", schemas.ToolDefinition{Name: "search", Version: "3", Workspace: "host"})
 	bustest.Announce(t, c, "w2", schemas.ToolDefinition{Name: "search"})
@@ -139,6 +141,7 @@ func TestUnservedCallsNameTheirVersionAndWorkspace(t *testing.T) {
 
 // TestAWorkerThatComesInTimeIsWaitedFor announces a tool again before its call has waited for long enough.
 func TestAWorkerThatComesInTimeIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	queue := toolQueue(t, c, "late")
 	send(t, c, "late", "c1", "")

@@ -9,6 +9,7 @@ import (
 )
 
 func TestDurabilityIsWhatTheSettingsGive(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		opts      embedded.Options
 		want      string

@@ -17,6 +17,7 @@ import (
 )
 
 func TestServerKeepsItsStoreOverARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, err := embedded.Start(embedded.Options{StoreDir: dir})
 	if err != nil {
@@ -51,6 +52,7 @@ func TestServerKeepsItsStoreOverARestart(t *testing.T) {
 }
 
 func TestServerRefuses(t *testing.T) {
+	t.Parallel()
 	running := bustest.Server(t)
 	used, err := url.Parse(running.ClientURL())
 	if err != nil {
@@ -96,6 +98,7 @@ func TestServerRefuses(t *testing.T) {
 }
 
 func TestServerListensOnThisMachineUnlessTold(t *testing.T) {
+	t.Parallel()
 	for _, listen := range []string{"", ":0", "127.0.0.1:0", "127.0.0.1:-1"} {
 		s, err := embedded.Start(embedded.Options{Listen: listen, StoreDir: t.TempDir()})
 		if err != nil {
@@ -110,6 +113,7 @@ func TestServerListensOnThisMachineUnlessTold(t *testing.T) {
 }
 
 func TestServerSaysWhenItListensToEverybody(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	s, err := embedded.Start(embedded.Options{
 		Listen: "0.0.0.0:0", StoreDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -124,6 +128,7 @@ func TestServerSaysWhenItListensToEverybody(t *testing.T) {
 }
 
 func TestServerInProcessOnly(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	s, err := embedded.Start(embedded.Options{
 		InProcessOnly: true, StoreDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)), Name: "quiet",
@@ -145,6 +150,7 @@ func TestServerInProcessOnly(t *testing.T) {
 }
 
 func TestServerSettingsArrive(t *testing.T) {
+	t.Parallel()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), MaxPayload: 4096, SyncAlways: true})
 	if err != nil {
 		t.Fatal(err)

@@ -19,20 +19,20 @@ const (
 
 // claims makes the consumer read what this runner should. It belongs to one goroutine.
 type claims struct {
-	in     *Inbox
-	begun  bool              // there has been an epoch in this process
-	lost   int               // View.Lost when the last epoch began
-	until  map[int]time.Time // when a partition that another runner should read is left, idle or not
-	shared bool              // another runner said that it reads what this one does
-	doubt  bool              // since then another runner may have read what this one did
-	pause  time.Duration     // after which a change that has failed is tried again
-	logged bool              // that it fails
-	asked  *epoch            // whose consumer was asked for, and may have been made although no answer came
-	leftAt time.Time         // when partitions were left last
+	in         *Inbox
+	begun      bool              // there has been an epoch in this process
+	lost       int               // View.Lost when the last epoch began
+	until      map[int]time.Time // when a partition that another runner should read is left, idle or not
+	shared     bool              // another runner said that it reads what this one does
+	unverified bool              // since then another runner may have read what this one did
+	pause      time.Duration     // after which a change that has failed is tried again
+	logged     bool              // that it fails
+	asked      *epoch            // whose consumer was asked for, and may have been made although no answer came
+	leftAt     time.Time         // when partitions were left last
 }
 
-// reconcile makes a new consumer if the share is another than what is read, or the consumer is in doubt. again says
-// when to look again unless something happens before; nil is never.
+// reconcile makes a new consumer if the share is another than what is read, or what it delivers has to be verified.
+// again says when to look again unless something happens before; nil is never.
 func (c *claims) reconcile(ctx context.Context) (again <-chan time.Time) {
 	view := c.in.members.View()
 	c.in.mu.Lock()
@@ -46,11 +46,11 @@ func (c *claims) reconcile(ctx context.Context) (again <-chan time.Time) {
 	}
 	if now != nil && broken {
 		c.in.o.Logger.Warn("reading the inbox anew", "reason", now.broken)
-		c.doubt = true
+		c.unverified = true
 	}
 	if err := c.replace(ctx, view, now, wants); err != nil {
 		c.complain(ctx, err)
-		c.doubt = true
+		c.unverified = true
 		c.in.members.Reads(nil)
 		c.pause = min(max(2*c.pause, minReconcile), maxReconcile)
 		return time.After(c.pause)
@@ -83,7 +83,7 @@ func (c *claims) complain(ctx context.Context, err error) {
 	c.in.o.Logger.Warn("cannot read the inbox, trying again", "err", err)
 }
 
-// watchOverlap puts the consumer in doubt when another runner that read the same has stopped: servers of a cluster may
+// watchOverlap has what is begun verified when another runner that read the same has stopped: servers of a cluster may
 // let two consumers overlap that are made at once, and each runner settles what the other does not hear of. mu is held.
 func (c *claims) watchOverlap(view membership.View, now *epoch) {
 	shared := now != nil && slices.ContainsFunc(now.reads, func(n int) bool { return view.Reads[n] != "" })
@@ -158,28 +158,28 @@ func (c *claims) replace(ctx context.Context, view membership.View, now *epoch, 
 	if err != nil {
 		return err
 	}
-	c.doubt = c.doubt || !found
+	c.unverified = c.unverified || !found
 	if now != nil {
 		c.asked = nil // it was made, and is gone
 	}
 	in.dropOthers(wants)
 	if now == nil && len(wants) == 0 {
-		c.doubt = false // nothing is at work that another runner may have
+		c.unverified = false // nothing is at work that another runner may have
 		in.members.Reads(nil)
 		return nil
 	}
 	c.leftAt = time.Now()
 	suspect := !c.begun || view.Lost != c.lost
-	if suspect || c.doubt {
+	if suspect || c.unverified {
 		found, err := in.sweep(ctx, view.IDs, c.asked.of(wants))
 		if err != nil {
 			return err
 		}
 		suspect = suspect || found
 	}
-	var doubtful map[string][]*flight
-	if c.doubt {
-		doubtful = in.begunBySession()
+	var unverified map[string][]*flight
+	if c.unverified {
+		unverified = in.begunBySession()
 		if err := in.clearStatuses(ctx); err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ func (c *claims) replace(ctx context.Context, view membership.View, now *epoch, 
 		}
 		c.asked = nil
 	}
-	in.verify(ctx, doubtful)
-	c.begun, c.doubt, c.lost = true, false, view.Lost
+	in.verify(ctx, unverified)
+	c.begun, c.unverified, c.lost = true, false, view.Lost
 	in.members.Reads(wants)
 	in.metrics.takeover()
 	in.o.Logger.Info("reading partitions", "count", len(wants), "suspect", suspect,
@@ -226,8 +226,8 @@ func (in *Inbox) begunBySession() map[string][]*flight {
 	return sessions
 }
 
-// verify asks of these sessions whether they are still this runner's: while there was a doubt another one may have had
-// them. Work on a session that is not is begun anew.
+// verify asks of these sessions whether they are still this runner's: another one may have had them meanwhile. Work on
+// a session that is not is begun anew.
 func (in *Inbox) verify(ctx context.Context, sessions map[string][]*flight) {
 	owner, ok := in.handler.(Owner)
 	ctx = context.WithoutCancel(ctx)

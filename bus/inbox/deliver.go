@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -85,7 +86,11 @@ func (in *Inbox) logFailure(ctx context.Context, f *flight, failures int, err er
 	if in.isDraining() || ctx.Err() != nil || errors.Is(err, ErrMoved) {
 		return
 	}
-	in.o.Logger.Error("delivery failed", "session", f.session, "seq", f.seq, "attempt", failures, "err", err)
+	level := slog.LevelDebug
+	if in.complaints.first(f.session, err.Error(), time.Now()) {
+		level = slog.LevelError
+	}
+	in.o.Logger.Log(ctx, level, "delivery failed", "session", f.session, "seq", f.seq, "attempt", failures, "err", err)
 }
 
 // pause waits before the next attempt. It returns false if there is to be none: the message comes again, here or
@@ -195,25 +200,26 @@ func (in *Inbox) deliver(ctx context.Context, f *flight) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	cmd, err := in.decode(f)
+	cmd, err := in.decode(ctx, f)
 	if err != nil {
 		return err
 	}
-	var telling sync.WaitGroup
-	defer telling.Wait()
-	tell := sync.OnceFunc(func() { in.tell(ctx, f, cmd.ID) })
+	var replying sync.WaitGroup
+	defer replying.Wait()
+	reply := sync.OnceFunc(func() { in.reply(ctx, f, cmd.ID) })
 	err = in.handler.Deliver(ctx, cmd, func() {
 		in.enter(f)
-		telling.Go(tell)
+		replying.Go(reply)
 	})
 	if err == nil {
-		tell()
+		reply()
 	}
 	return err
 }
 
-// decode returns the command, or an error whose *bus.RejectError says why it is none.
-func (in *Inbox) decode(f *flight) (schemas.Command, error) {
+// decode returns the command, or an error whose *codec.RejectError says why it is none. Another error is about data
+// that the command refers to and that cannot be read now.
+func (in *Inbox) decode(ctx context.Context, f *flight) (schemas.Command, error) {
 	if size := len(f.raw.Data()); size > in.o.MaxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
 			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, in.o.MaxCommandBytes)}
@@ -229,7 +235,11 @@ func (in *Inbox) decode(f *flight) (schemas.Command, error) {
 	if err != nil {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectInvalid, Reason: err.Error()}
 	}
-	return codec.DecodeCommand(session, kind, f.raw.Headers(), f.raw.Data(), codec.StoredID(f.seq), f.stored)
+	header, data, err := in.referred(ctx, kind, f.raw.Headers(), f.raw.Data())
+	if err != nil {
+		return schemas.Command{}, err
+	}
+	return codec.DecodeCommand(session, kind, header, data, codec.StoredID(f.seq), f.stored)
 }
 
 // reject tells the session, if it has a legal id, and keeps a copy in AGENT_DEAD. Of what is no client's the session is
@@ -240,7 +250,7 @@ func (in *Inbox) reject(ctx context.Context, f *flight, why *codec.RejectError) 
 	session, kind, err := in.conn.Subjects().ParseCommand(f.raw.Subject())
 	if err == nil && why.Code != schemas.RejectForeign {
 		id := codec.CommandID(f.raw.Headers(), f.seq)
-		if cmd, err := in.decode(f); err == nil {
+		if cmd, err := in.decode(ctx, f); err == nil {
 			id = cmd.ID // a command that was given up: the log may know it
 		}
 		r := schemas.CommandRejected{CommandID: id, Kind: shortKind(kind), Code: why.Code, Reason: why.Reason,
@@ -248,7 +258,7 @@ func (in *Inbox) reject(ctx context.Context, f *flight, why *codec.RejectError) 
 		if err := in.handler.Reject(ctx, session, r); err != nil {
 			return fmt.Errorf("inbox: reject %s %s of session %s (%s): %w", shortKind(kind), id, session, why.Code, err)
 		}
-		in.tell(ctx, f, id)
+		in.reply(ctx, f, id)
 	}
 	if err := pubsub.PublishDead(ctx, in.conn.JetStream(), in.conn.Subjects(),
 		pubsub.NewDead(session, f.raw, why.Code+": "+why.Reason)); err != nil {

@@ -11,8 +11,8 @@
 //
 // Taking over resets: the new consumer delivers everything that is not settled, at once and in the order of the stream.
 // Nothing is to be guessed about what a lost runner had received, and nothing has to be waited for. The same answer
-// serves every other doubt: after a lost connection, a missing delivery or a consumer that is gone, the runner deletes
-// its consumer and makes the next. What is in flight here already is recognised when it comes again.
+// serves whenever ownership is unverified: after a lost connection, a missing delivery or a consumer that is gone, the
+// runner deletes its consumer and makes the next. What is in flight here already is recognised when it comes again.
 //
 // # What is acknowledged when
 //

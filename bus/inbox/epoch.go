@@ -24,7 +24,8 @@ const (
 	apiTimeout    = 5 * time.Second // of one request about consumers
 )
 
-// An epoch is the time of one consumer: from its making to the next change of the share, or the first doubt.
+// An epoch is the time of one consumer: from its making to the next change of the share, or the first loss that leaves
+// ownership unverified.
 type epoch struct {
 	name    string
 	reads   []int        // partitions, in order

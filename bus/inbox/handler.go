@@ -20,7 +20,7 @@ import (
 // attempts. An error has it delivered again.
 //
 // The context ends when another runner reads the partition, its cause is then [ErrMoved]; or when the inbox has waited
-// [Options.StopTimeout] for a command after it was told to stop, its cause is then [ErrStopped].
+// [Options.StopTimeout] for a command after it was asked to stop, its cause is then [ErrStopped].
 type Handler interface {
 	Deliver(ctx context.Context, cmd schemas.Command, entered func()) error
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error

@@ -38,8 +38,10 @@ type Inbox struct {
 	members  *membership.Membership
 	attempts *attempts
 	metrics  *metrics
-	ready    chan struct{}
-	once     sync.Once
+
+	complaints complaints
+	ready      chan struct{}
+	once       sync.Once
 
 	// Set by run, before anything is delivered.
 	stream     jetstream.Stream
@@ -72,7 +74,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 	in := &Inbox{
 		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger), ready: make(chan struct{}),
 		members: membership.New(membership.Options{
-			ID: o.RunnerID, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), Silence: o.Takeover,
+			ID: o.RunnerID, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), DeadAfter: o.Takeover,
 			Logger: o.Logger,
 		}),
 		poke: make(chan struct{}, 1), draining: make(chan struct{}),
@@ -134,18 +136,18 @@ func (in *Inbox) run(ctx context.Context, h Handler) (err error) {
 
 	heartbeats, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	heard := make(chan struct{})
+	joined := make(chan struct{})
 	var living sync.WaitGroup
 	defer living.Wait()
 	var liveErr error
 	died := make(chan struct{})
 	living.Go(func() {
 		defer close(died)
-		liveErr = in.members.Run(heartbeats, func() { close(heard) })
+		liveErr = in.members.Run(heartbeats, func() { close(joined) })
 	})
 	defer leave()
 	select {
-	case <-heard:
+	case <-joined:
 		err = in.own(ctx)
 	case <-died:
 		return liveErr

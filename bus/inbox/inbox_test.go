@@ -81,6 +81,7 @@ func textOf(cmd schemas.Command) string {
 }
 
 func TestInboxDeliversInOrderAndAcknowledges(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	var h fakeHandler
 	in, _ := bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
@@ -107,6 +108,7 @@ func TestInboxDeliversInOrderAndAcknowledges(t *testing.T) {
 }
 
 func TestInboxLetsTheNextCommandInOnceOneHasEntered(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	rest := make(chan struct{})
 	h := fakeHandler{deliver: func(ctx context.Context, cmd schemas.Command, entered func()) error {
@@ -129,6 +131,7 @@ func TestInboxLetsTheNextCommandInOnceOneHasEntered(t *testing.T) {
 }
 
 func TestInboxHoldsTheNextCommandBackUntilOneHasEntered(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	started, enter := make(chan struct{}), make(chan struct{})
 	h := fakeHandler{deliver: func(ctx context.Context, cmd schemas.Command, entered func()) error {
@@ -188,6 +191,7 @@ func TestACommandAtWorkIsNotDeliveredAgain(t *testing.T) {
 }
 
 func TestInboxDeliversAgainInOrderAfterAnError(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	started, fail := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -214,6 +218,7 @@ func TestInboxDeliversAgainInOrderAfterAnError(t *testing.T) {
 }
 
 func TestInboxSurvivesAPanicAndGivesUpAfterMaxDeliver(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	o := bustest.Fast("r1")
 	o.MaxDeliver = 2
@@ -241,6 +246,7 @@ func TestInboxSurvivesAPanicAndGivesUpAfterMaxDeliver(t *testing.T) {
 }
 
 func TestACommandGivenUpKeepsTheIdOfItsSender(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	o := bustest.Fast("r1")
 	o.MaxDeliver = 1

@@ -20,6 +20,9 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 			Name: "loopbus_inbox_takeovers_total", Help: "Changes of the runner's share of the partitions, and new beginnings.",
 		}),
 	}
+	for _, outcome := range []string{"acknowledged", "retried", "rejected"} {
+		m.deliveries.WithLabelValues(outcome)
+	}
 	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "loopbus_inbox_in_flight", Help: "Commands that are received and not settled.",
 	}, func() float64 { return float64(inFlight()) }))

@@ -32,15 +32,15 @@ type Options struct {
 	MaxInFlight int
 	// MaxCommandBytes is the largest command taken, default 512 KiB.
 	MaxCommandBytes int
-	// RejectTimeout bounds one try to reject a message, default 30 s. Giving a command up may abort the run that it began:
-	// that takes as long as tools are given to stop, and must fit.
+	// RejectTimeout bounds one try to reject a message, default 30 s. Giving a command up may abort the run that it
+	// began: that takes as long as tools are given to stop, and must fit.
 	RejectTimeout time.Duration
-	// StopTimeout is how long Run waits for handlers once it was told to stop, default 10 s.
+	// StopTimeout is how long Run waits for handlers once it was asked to stop, default 10 s.
 	StopTimeout time.Duration
 	// Outcome returns the newest stored event that says what has become of a command; found is false where the session's
 	// log does not know the command. It is asked for senders who want to be told. Nil tells nobody.
 	Outcome func(ctx context.Context, session, command string) (e schemas.Event, found bool, err error)
-	// Logger is told of partitions taken over and left, and of what goes wrong; nil discards.
+	// Logger records partitions taken over and left, and of what goes wrong; nil discards.
 	Logger *slog.Logger
 	// Registerer gets the metrics loopbus_inbox_*; nil means no metrics.
 	Registerer prometheus.Registerer

@@ -31,10 +31,10 @@ func replyTo(h nats.Header) (inbox string, err error) {
 	return inbox, nil
 }
 
-// tell sends the outcome of a command that is in the log to whoever wants to know. It is sent before the command is
+// reply sends the outcome of a command that is in the log to whoever wants to know. It is sent before the command is
 // acknowledged, on the same connection: if this runner is lost before that, the command is delivered again and the next
 // runner tells.
-func (in *Inbox) tell(ctx context.Context, f *flight, command string) {
+func (in *Inbox) reply(ctx context.Context, f *flight, command string) {
 	to, err := replyTo(f.raw.Headers())
 	if err != nil || to == "" || in.o.Outcome == nil {
 		return
@@ -46,7 +46,7 @@ func (in *Inbox) tell(ctx context.Context, f *flight, command string) {
 		err = in.sendOutcome(to, e)
 	}
 	if err != nil || !found {
-		in.o.Logger.Warn("sender not told what became of a command", "session", f.session, "seq", f.seq, "found", found,
+		in.o.Logger.Warn("outcome not sent to the sender of a command", "session", f.session, "seq", f.seq, "found", found,
 			"err", err)
 	}
 }

@@ -33,8 +33,8 @@ func asking(t *testing.T, c *bus.Conn, kind, payload, wants, to string) {
 	}
 }
 
-// told waits for an outcome.
-func told(t *testing.T, answers *nats.Subscription) schemas.Event {
+// outcome waits for an outcome.
+func outcome(t *testing.T, answers *nats.Subscription) schemas.Event {
 	t.Helper()
 	m, err := answers.NextMsg(20 * time.Second)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestSendersAreToldTheOutcome(t *testing.T) {
 	to, answers := listen(t, c)
 	asking(t, c, "prompt", `{"text":"go","id":"p1"}`, "outcome", to)
 	<-at
-	if e := told(t, answers); e.ID() != "s1/7" || e.Data.(*schemas.CommandAccepted).CommandID != "p1" {
+	if e := outcome(t, answers); e.ID() != "s1/7" || e.Data.(*schemas.CommandAccepted).CommandID != "p1" {
 		t.Errorf("told %+v", e)
 	}
 	if bustest.Queued(t, c) != 1 {
@@ -115,7 +115,7 @@ func TestTheNextRunnerTells(t *testing.T) {
 	next := bustest.Fast("next")
 	next.Outcome = known
 	bustest.RunInbox(t, c, next, &fakeHandler{})
-	if e := told(t, answers); e.Session != "s1" {
+	if e := outcome(t, answers); e.Session != "s1" {
 		t.Errorf("told %+v", e)
 	}
 }
@@ -133,7 +133,7 @@ func TestSendersAreToldOfRefusals(t *testing.T) {
 	bustest.RunInbox(t, c, o, &h)
 	to, answers := listen(t, c)
 	asking(t, c, "abort", "no JSON", "outcome", to)
-	if r, ok := told(t, answers).Data.(*schemas.CommandRejected); !ok || r.Code != schemas.RejectNotPlain {
+	if r, ok := outcome(t, answers).Data.(*schemas.CommandRejected); !ok || r.Code != schemas.RejectNotPlain {
 		t.Errorf("told %+v", r)
 	}
 }

@@ -1,11 +1,14 @@
 package inbox_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -18,6 +21,7 @@ import (
 )
 
 func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		kind   string
 		header nats.Header
@@ -37,6 +41,7 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, c := bustest.Small(t)
 			o := bustest.Fast("r1")
 			o.MaxCommandBytes = 2000
@@ -63,6 +68,7 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 }
 
 func TestInboxKeepsWhatHasNoLegalSession(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var h fakeHandler
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
@@ -79,6 +85,7 @@ func TestInboxKeepsWhatHasNoLegalSession(t *testing.T) {
 }
 
 func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var tries atomic.Int32
 	h := fakeHandler{reject: func(string, schemas.CommandRejected) error {
@@ -99,6 +106,7 @@ func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
 
 // Whatever is sent, every message is answered, and the runner works on.
 func TestInboxTakesRandomBytes(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	var h fakeHandler
 	in, _ := bustest.RunInbox(t, c, inbox.Options{RunnerID: "r1"}, &h)
@@ -134,6 +142,7 @@ func TestInboxTakesRandomBytes(t *testing.T) {
 }
 
 func TestInboxStopsPullingWhenItsHandsAreFull(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	rest := make(chan struct{})
 	h := fakeHandler{deliver: func(_ context.Context, _ schemas.Command, entered func()) error {
@@ -201,4 +210,62 @@ func consumers(t testing.TB, c *bus.Conn) (names []string) {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// TestTheSameFailureIsLoggedOnce has a session fail in the same way at each delivery, as one with a damaged log does,
+// and another one in two ways.
+func TestTheSameFailureIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	o := bustest.Fast("r1")
+	o.MaxDeliver = 4
+	var log lockedBuffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	var tries atomic.Int64
+	h := fakeHandler{deliver: func(_ context.Context, cmd schemas.Command, _ func()) error {
+		if cmd.Session == "s2" {
+			return fmt.Errorf("cause %d", min(tries.Add(1), 2))
+		}
+		return errors.New("log damaged")
+	}}
+	bustest.RunInbox(t, c, o, &h)
+	for range 3 {
+		bustest.Send(t, c, "s1", "go")
+	}
+	bustest.Send(t, c, "s2", "go")
+	bustest.Eventually(t, "all are given up", func() bool { return len(h.rejections()) == 4 })
+	for line, want := range map[string]int{"session=s1": 1, "session=s2": 2, "log damaged": 1, "cause 1": 1,
+		"cause 2": 1} {
+		if n := log.lines("delivery failed", line); n != want {
+			t.Errorf("%d lines with %q, want %d:\n%s", n, line, want, log.String())
+		}
+	}
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// lines counts the lines that have both texts.
+func (b *lockedBuffer) lines(one, other string) (n int) {
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, one) && strings.Contains(line, other) {
+			n++
+		}
+	}
+	return n
 }

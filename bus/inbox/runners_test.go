@@ -134,6 +134,7 @@ func firstDisorder(got []string) string {
 }
 
 func TestRunnersShareThePartitionsAsTheyComeAndGo(t *testing.T) {
+	t.Parallel()
 	s, c := bustest.Small(t)
 	l := newLedger()
 	const sessions = 40
@@ -161,6 +162,7 @@ func TestRunnersShareThePartitionsAsTheyComeAndGo(t *testing.T) {
 // What a runner that stops leaves behind goes on elsewhere without waiting for a timeout, which here are so long that
 // the test would fail.
 func TestRunnerThatStopsHandsOverAtOnce(t *testing.T) {
+	t.Parallel()
 	s, c := bustest.Small(t)
 	slow := func(id string) inbox.Options {
 		return inbox.Options{RunnerID: id, Takeover: time.Minute, HandoverWait: time.Millisecond}
@@ -204,6 +206,7 @@ func TestRunnerThatStopsHandsOverAtOnce(t *testing.T) {
 
 // A runner whose connection is cut says goodbye to nobody; the others notice by its timeouts.
 func TestOthersTakeOverFromARunnerThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	s, c := bustest.Small(t)
 	l := newLedger()
 	cut := make(chan struct{})
@@ -254,6 +257,7 @@ func TestOthersTakeOverFromARunnerThatIsCutOff(t *testing.T) {
 
 // A partition whose sessions are awake stays where it is until they are at rest, within bounds.
 func TestAwakeSessionsAreNotDisturbedByANewcomer(t *testing.T) {
+	t.Parallel()
 	s, c := bustest.Small(t)
 	rest := make(chan struct{})
 	awake := &fakeHandler{deliver: func(_ context.Context, _ schemas.Command, entered func()) error {

@@ -16,6 +16,7 @@ func runnerIDs(n int) []string {
 }
 
 func TestEveryPartitionHasOneReaderAndNobodyTooMany(t *testing.T) {
+	t.Parallel()
 	for _, partitions := range []int{1, 7, 64, 256} {
 		for n := 1; n <= 40; n++ {
 			ids := runnerIDs(n)
@@ -40,6 +41,7 @@ func TestEveryPartitionHasOneReaderAndNobodyTooMany(t *testing.T) {
 }
 
 func TestDivisionDoesNotDependOnTheOrderOfRunners(t *testing.T) {
+	t.Parallel()
 	ids := runnerIDs(9)
 	want := divide(64, ids)
 	for range 20 {
@@ -52,6 +54,7 @@ func TestDivisionDoesNotDependOnTheOrderOfRunners(t *testing.T) {
 
 // The mean share of a newcomer has to move; that hardly more does is what rendezvous hashing is for.
 func TestANewcomerMovesLittleMoreThanItsShare(t *testing.T) {
+	t.Parallel()
 	const partitions = 64
 	moved, needed := 0, 0
 	for n := 1; n < 16; n++ {
@@ -73,6 +76,7 @@ func TestANewcomerMovesLittleMoreThanItsShare(t *testing.T) {
 }
 
 func TestNoRunnersShareNothing(t *testing.T) {
+	t.Parallel()
 	if got := share(64, nil, "a"); got != nil {
 		t.Errorf("share without runners is %v", got)
 	}

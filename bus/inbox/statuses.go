@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -111,9 +112,6 @@ func (in *Inbox) clearStatus(ctx context.Context, m *nats.Msg, seq uint64) error
 
 // storedSequence is where the message of an answer is stored, 0 if it is none: the end of the answer.
 func storedSequence(m *nats.Msg) (seq uint64) {
-	values := m.Header[jetstream.SequenceHeader]
-	if len(values) > 0 {
-		_, _ = fmt.Sscan(values[len(values)-1], &seq)
-	}
+	seq, _ = strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
 	return seq
 }

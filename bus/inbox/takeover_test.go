@@ -225,7 +225,7 @@ func TestACommandThatKillsItsRunnersIsGivenUp(t *testing.T) {
 			},
 		}
 		o := bustest.Fast(fmt.Sprintf("r%d", life))
-		o.MaxDeliver, o.StopTimeout = most, 10*time.Millisecond
+		o.MaxDeliver, o.StopTimeout, o.Takeover = most, 10*time.Millisecond, inbox.MinTakeover
 		in, err := inbox.New(conn, o)
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,8 @@ type Options struct {
 	Interval time.Duration
 	// MaxHeld is how many bytes of deltas are held back for one event before they are sent early, default 64 KiB.
 	MaxHeld int
-	// Logger is told of updates that could not be sent, once a minute at most; nil discards.
+	// Logger records updates that could not be sent, once a minute at most, and once that some are larger than the
+	// server takes; nil discards.
 	Logger *slog.Logger
 }
 
@@ -52,6 +53,8 @@ type Updates struct {
 	events  map[updateKey]*eventUpdates
 	sweepAt int
 	warned  time.Time
+
+	oversized sync.Once
 }
 
 type updateKey struct {
@@ -123,7 +126,14 @@ func (u *Updates) publish(update schemas.Update) {
 	if err == nil {
 		err = u.nc.PublishMsg(&nats.Msg{Subject: u.subjects.LiveUpdate(update.Session), Header: header, Data: payload})
 	}
-	if err == nil || errors.Is(err, nats.ErrConnectionClosed) {
+	switch {
+	case err == nil || errors.Is(err, nats.ErrConnectionClosed):
+		return
+	case errors.Is(err, nats.ErrMaxPayload):
+		u.oversized.Do(func() {
+			u.log.Warn("updates larger than the server takes are not sent; the log has what they tell", "update", update.ID(),
+				"bytes", len(payload), "limit", u.nc.MaxPayload())
+		})
 		return
 	}
 	u.mu.Lock()

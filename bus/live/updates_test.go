@@ -1,8 +1,10 @@
 package live_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -25,16 +27,16 @@ func text(block int, s string) schemas.StreamEvent {
 	return schemas.StreamEvent{Type: schemas.StreamTextDelta, ContentIndex: block, Delta: s}
 }
 
-// heard collects the updates that are published for a session.
-type heard struct {
+// collector collects the updates that are published for a session.
+type collector struct {
 	mu    sync.Mutex
 	got   []schemas.Update
 	bytes int
 }
 
-func listen(t testing.TB, c *bus.Conn, session string) *heard {
+func listen(t testing.TB, c *bus.Conn, session string) *collector {
 	t.Helper()
-	h := &heard{}
+	h := &collector{}
 	sub, err := c.NATS().Subscribe(c.Subjects().LiveUpdate(session), func(m *nats.Msg) {
 		u, err := schemas.DecodeUpdate(m.Header, m.Data)
 		if err != nil {
@@ -55,8 +57,8 @@ func listen(t testing.TB, c *bus.Conn, session string) *heard {
 	return h
 }
 
-// flat describes what was heard: number, type, block and delta of each stream event.
-func (h *heard) flat() []string {
+// flat describes what was published: number, type, block and delta of each stream event.
+func (h *collector) flat() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []string
@@ -75,15 +77,16 @@ func (h *heard) flat() []string {
 	return out
 }
 
-func (h *heard) expect(t testing.TB, want ...string) {
+func (h *collector) expect(t testing.TB, want ...string) {
 	t.Helper()
 	bustest.Eventually(t, fmt.Sprintf("%d updates", len(want)), func() bool { return len(h.flat()) >= len(want) })
 	if got := h.flat(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("heard %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Hour})
@@ -105,6 +108,7 @@ func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
 }
 
 func TestUpdatesGoOutAfterTheInterval(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: 20 * time.Millisecond})
@@ -117,6 +121,7 @@ func TestUpdatesGoOutAfterTheInterval(t *testing.T) {
 }
 
 func TestUpdatesOfToolsReplaceEachOther(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Hour})
@@ -129,6 +134,7 @@ func TestUpdatesOfToolsReplaceEachOther(t *testing.T) {
 }
 
 func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	for name, o := range map[string]live.Options{
 		"as they come": {Interval: -1},
@@ -147,6 +153,7 @@ func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
 }
 
 func TestUpdatesConcurrently(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	h := listen(t, c, "s1")
 	u := live.New(c, live.Options{Interval: time.Millisecond})
@@ -174,6 +181,7 @@ func TestUpdatesConcurrently(t *testing.T) {
 }
 
 func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	u := live.New(c, live.Options{Interval: -1})
 	const before, after = 50, 50
@@ -210,6 +218,7 @@ func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
 }
 
 func TestWatchUpdatesEnds(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	ctx, cancel := context.WithTimeout(bustest.Deadline(t), 50*time.Millisecond)
 	defer cancel()
@@ -234,7 +243,7 @@ func BenchmarkUpdates(b *testing.B) {
 			u.Update(context.Background(), delta(fmt.Sprintf("s%d", n), 3, text(0, "token")))
 		}
 		u.Flush(context.Background(), fmt.Sprintf("s%d", n), 3)
-		bustest.Eventually(b, "all are heard", func() bool {
+		bustest.Eventually(b, "all have come", func() bool {
 			return strings.Count(strings.Join(h.flat(), ""), "token") == deltas
 		})
 		h.mu.Lock()
@@ -243,4 +252,23 @@ func BenchmarkUpdates(b *testing.B) {
 		h.mu.Unlock()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/deltas, "ns/delta")
+}
+
+// Updates that the server would refuse are said once, however many there are.
+func TestUpdatesOverThePayloadLimitWarnOnce(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	h := listen(t, c, "s1")
+	var log bytes.Buffer
+	u := live.New(c, live.Options{Interval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	large := strings.Repeat("x", int(c.NATS().MaxPayload())+1)
+	for i := range 10 {
+		u.Update(context.Background(), schemas.Update{Session: "s1", Event: uint64(i + 1), Time: time.Now(), Source: "/w",
+			Data: &schemas.ToolExecutionUpdate{ToolCallID: "x", ToolName: "bash", PartialResult: schemas.TextResult(large)}})
+	}
+	u.Update(context.Background(), delta("s1", 20, text(0, "small")))
+	h.expect(t, "1:text_delta[0]small")
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || strings.Contains(log.String(), "xxx") {
+		t.Errorf("%d warnings: %.500s", n, log.String())
+	}
 }

@@ -3,7 +3,6 @@ package models
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -46,15 +45,10 @@ func (c *servedCall) run(ctx context.Context) {
 	}
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
-	c.hear(c.first)
-	sub, err := c.s.conn.NATS().Subscribe(c.out.reply, c.hear)
-	if err != nil {
-		c.s.o.Logger.Warn("serving a model call", "err", err)
-		return
-	}
-	defer func() { _ = sub.Unsubscribe() }()
+	c.receive(c.first)
+	defer c.s.enter(c)()
 	c.send(schemas.ModelFrame{Call: c.id})
-	defer c.beat(ctx)()
+	defer c.heartbeats(ctx)()
 	req, err := c.request(ctx)
 	if err != nil {
 		c.fail(ctx, err)
@@ -74,9 +68,9 @@ func (c *servedCall) refuse(ctx context.Context, reason error) {
 	c.fail(ctx, reason)
 }
 
-// hear takes what is said to the call: the rest of its request, that it is to stop, or, by the NATS server, that nobody
-// listens to what it says. It is called by one goroutine at a time.
-func (c *servedCall) hear(m *nats.Msg) {
+// receive takes what is said to the call: the rest of its request, that it is to stop, or, by the NATS server, that
+// nobody listens to what it says. It is called by one goroutine at a time.
+func (c *servedCall) receive(m *nats.Msg) {
 	switch {
 	case m.Header.Get("Status") == "503" && len(m.Data) == 0:
 		c.cancel(errModelGone)
@@ -104,7 +98,7 @@ func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err
 	defer timeout.Stop()
 	select {
 	case payload := <-c.whole:
-		if err := json.Unmarshal(payload, &req); err != nil {
+		if req, err = schemas.DecodeModelRequest(payload); err != nil {
 			return req, &schemas.FailureError{
 				Code: schemas.FailureInvalidRequest, Err: fmt.Errorf("malformed model request: %w", err),
 			}
@@ -117,8 +111,8 @@ func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err
 	}
 }
 
-// beat sends heartbeats until stop is called.
-func (c *servedCall) beat(ctx context.Context) (stop func()) {
+// heartbeats sends heartbeats until stop is called.
+func (c *servedCall) heartbeats(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a model may take a while to stop
 	ended := make(chan struct{})
 	go func() {

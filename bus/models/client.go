@@ -2,9 +2,9 @@ package models
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,9 +15,9 @@ import (
 
 // ModelClientOptions configures [NewModelClient].
 type ClientOptions struct {
-	// Silence is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those who
-	// serve say something every second.
-	Silence time.Duration
+	// IdleTimeout is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those
+	// who serve say something every second.
+	IdleTimeout time.Duration
 	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
 	MaxBytes int
 }
@@ -27,17 +27,21 @@ type ClientOptions struct {
 type Client struct {
 	conn *bus.Conn
 	o    ClientOptions
+
+	mu    sync.Mutex
+	inbox string                // all answers come below it; "" before the first call
+	calls map[string]*askedCall // under way, by the last token of the subject of their answers
 }
 
 // NewModelClient returns a client on c, which stays the caller's and has to outlive it.
 func NewClient(c *bus.Conn, o ClientOptions) *Client {
-	if o.Silence == 0 {
-		o.Silence = modelSilence
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = idleTimeout
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = maxModelBytes
 	}
-	return &Client{conn: c, o: o}
+	return &Client{conn: c, o: o, calls: map[string]*askedCall{}}
 }
 
 // Stream asks for the model that the id of req.Model names ([ModelProvider]). Whatever goes wrong is an error event;
@@ -77,32 +81,28 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 		return nil, &schemas.FailureError{Code: schemas.FailureTooLarge, Err: fmt.Errorf(
 			"the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)}
 	}
-	nc := c.conn.NATS()
-	all := parts(nc, data)
-	call := &askedCall{conn: c.conn, silence: c.o.Silence, rest: all[1:], reader: partReader{limit: c.o.MaxBytes},
-		heard: make(chan *nats.Msg, heardRoom), ended: make(chan struct{})}
-	if call.sub, err = nc.Subscribe(nc.NewInbox(), call.hear); err != nil {
+	all := parts(c.conn.NATS(), data)
+	call := &askedCall{client: c, conn: c.conn, silence: c.o.IdleTimeout, rest: all[1:],
+		reader: partReader{limit: c.o.MaxBytes}, heard: heard{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
+	answers, err := c.open(call)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
-	request := partMsg(c.conn.Subjects().ModelRequest(), call.sub.Subject, 1, len(all) > 1, all[0])
-	if err := nc.PublishMsg(request); err != nil {
+	request := partMsg(c.conn.Subjects().ModelRequest(), answers, 1, len(all) > 1, all[0])
+	if err := c.conn.NATS().PublishMsg(request); err != nil {
 		call.end()
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
 	return call, nil
 }
 
-// heardRoom is how many messages wait in a call's channel. The others wait in its subscription, in a list: one that is
-// read without a callback has room for 65,536, half a megabyte that is cleared for every call.
-const heardRoom = 16
-
 // askedCall is a model call on the side of the one who asks.
 type askedCall struct {
+	client  *Client
 	conn    *bus.Conn
 	silence time.Duration
-	sub     *nats.Subscription
-	heard   chan *nats.Msg
-	ended   chan struct{} // closed when nobody listens any more
+	token   string // of the subject of its answers
+	heard   heard
 	reader  partReader
 	rest    [][]byte // of the request, to be sent to whoever takes it
 	control string   // subject to speak to that one, once known
@@ -110,26 +110,17 @@ type askedCall struct {
 }
 
 // end tells the other side, unless it knows, that nobody listens any more. One that has not said yet how to reach it
-// sees that nobody does.
+// is told when it does.
 func (c *askedCall) end() {
 	c.cancel()
-	close(c.ended)
-	_ = c.sub.Unsubscribe()
-}
-
-func (c *askedCall) hear(m *nats.Msg) {
-	select {
-	case c.heard <- m:
-	case <-c.ended:
-	}
+	c.client.close(c)
 }
 
 // cancel has no answer: if it is lost, so is the connection, and the call with it.
 func (c *askedCall) cancel() {
-	if c.control == "" || c.over {
-		return
+	if c.control != "" && !c.over {
+		c.client.cancel(c.control)
 	}
-	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: c.control, Header: nats.Header{schemas.HeaderModelCancel: {"1"}}})
 }
 
 // next waits for the next event.
@@ -146,8 +137,8 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 		if !whole || len(payload) == 0 {
 			continue // a heartbeat, or not all of it
 		}
-		var f schemas.ModelFrame
-		if err := json.Unmarshal(payload, &f); err != nil {
+		f, err := schemas.DecodeModelFrame(payload)
+		if err != nil {
 			return schemas.StreamEvent{}, &schemas.FailureError{
 				Code: schemas.FailureServerError, Err: fmt.Errorf("message %d of the model call: %w", c.reader.last, err),
 			}
@@ -166,20 +157,24 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
 	silence := time.NewTimer(c.silence)
 	defer silence.Stop()
-	select {
-	case m := <-c.heard:
-		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-			return nil, errNoModels
+	for {
+		if m := c.heard.take(); m != nil {
+			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+				return nil, errNoModels
+			}
+			return m, nil
 		}
-		return m, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-silence.C:
+		if c.conn.NATS().IsClosed() {
+			return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
+		}
+		select {
+		case <-c.heard.more:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-silence.C:
+			return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.silence)
+		}
 	}
-	if c.conn.NATS().IsClosed() {
-		return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
-	}
-	return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.silence)
 }
 
 // taken sends what is left of the request to the one who has taken it.

@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,12 +55,13 @@ func untilHalf(t *testing.T, ctx context.Context, c *models.Client, then func())
 }
 
 func TestCancelReachesTheModel(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
 	// Without heartbeats only the cancellation itself can tell.
 	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
 	ctx, cancel := context.WithCancel(bustest.Deadline(t))
-	last := untilHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: time.Hour}),
+	last := untilHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Hour}),
 		cancel)
 	await(t, "the model stops", ended)
 	if last.StopReason != schemas.StopAborted || last.Content.JoinText() != "half" {
@@ -69,6 +71,7 @@ func TestCancelReachesTheModel(t *testing.T) {
 }
 
 func TestAConsumerThatLeavesEndsTheCall(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
 	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
@@ -81,6 +84,7 @@ func TestAConsumerThatLeavesEndsTheCall(t *testing.T) {
 
 // TestACallerThatDiesEndsTheCall closes the caller's connection: nobody tells the server.
 func TestACallerThatDiesEndsTheCall(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
 	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: 10 * time.Millisecond})
@@ -96,12 +100,13 @@ func TestAServerThatDiesInTheMiddle(t *testing.T) {
 	ended := make(chan struct{})
 	serving := bustest.Connect(t, server)
 	serveModels(t, serving, talking(ended), models.ServerOptions{StopTimeout: time.Millisecond})
-	last := untilHalf(t, bustest.Deadline(t), models.NewClient(bustest.Connect(t, server), models.ClientOptions{}),
-		serving.NATS().Close)
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Second})
+	last := untilHalf(t, bustest.Deadline(t), client, serving.NATS().Close)
 	wantFailure(t, last, "connection lost")
 }
 
 func TestAServerThatStopsSaysSo(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
 	stop := serveModels(t, bustest.Connect(t, server), talking(ended),
@@ -114,9 +119,15 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 }
 
 func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	finish := make(chan struct{})
+	var begun atomic.Bool
 	model := modelFunc(func(ctx context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		if begun.Swap(true) { // a later call, before the server is told to stop
+			say(done("late"))
+			return nil
+		}
 		say(piece("half"))
 		select {
 		case <-finish:
@@ -145,15 +156,15 @@ func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
 // TestHeartbeatsKeepASlowModel has a model that says nothing for longer than a server may.
 func TestHeartbeatsKeepASlowModel(t *testing.T) {
 	t.Parallel()
-	const silence = 3 * time.Second
+	const idle = 3 * time.Second
 	server := bustest.Server(t)
 	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
-		<-time.After(silence + time.Second)
+		<-time.After(idle + time.Second)
 		say(done("at last"))
 		return nil
 	})
 	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Heartbeat: 50 * time.Millisecond})
-	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: silence}),
+	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
 		wholeRequest("hi"))
 	if last.Content.JoinText() != "at last" {
 		t.Errorf("the reply ends with %s %q", last.StopReason, last.ErrorMessage)
@@ -161,6 +172,7 @@ func TestHeartbeatsKeepASlowModel(t *testing.T) {
 }
 
 func TestWhatAServerMayNotDo(t *testing.T) {
+	t.Parallel()
 	half, whole := piece("half"), done("whole")
 	for _, c := range []struct {
 		name   string
@@ -192,13 +204,14 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 		{"name an illegal call", "illegal subject", func(_ *testing.T, say func(int, string)) { say(1, `{"call":"x.>"}`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			server := bustest.Server(t)
 			rawServer(t, bustest.Connect(t, server), func(say func(int, string)) { c.answer(t, say) })
-			silence := 30 * time.Second
+			idle := 30 * time.Second
 			if c.name == "send nothing" || c.name == "fall silent" {
-				silence = 50 * time.Millisecond
+				idle = 50 * time.Millisecond
 			}
-			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: silence}),
+			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
 				wholeRequest("hi"))
 			wantFailure(t, last, c.want)
 		})

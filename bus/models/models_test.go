@@ -28,6 +28,7 @@ func wholeRequest(text string) schemas.ModelRequest {
 }
 
 func TestModelBehindTheBus(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	said := []schemas.StreamEvent{start(), {Type: schemas.StreamTextStart}, piece("hello"), piece(" you"),
 		{Type: schemas.StreamTextEnd, Content: "hello you"},
@@ -45,7 +46,7 @@ func TestModelBehindTheBus(t *testing.T) {
 	req := wholeRequest("hi")
 	events, _ := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
 	if d := cmp.Diff(said, events); d != "" {
-		t.Errorf("events (-said +heard):\n%s", d)
+		t.Errorf("events (-sent +received):\n%s", d)
 	}
 	req.Model = schemas.ModelRef{ID: "vendor/m"}
 	if d := cmp.Diff(req, got); d != "" {
@@ -55,6 +56,7 @@ func TestModelBehindTheBus(t *testing.T) {
 
 // TestModelCallsKeepToTheirSchemas looks at every payload of a call.
 func TestModelCallsKeepToTheirSchemas(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	watching := bustest.Connect(t, server).NATS()
 	tap, err := watching.SubscribeSync(">")
@@ -98,6 +100,7 @@ func TestModelCallsKeepToTheirSchemas(t *testing.T) {
 
 // TestNoKeyIsSentOrLogged listens to everything there is.
 func TestNoKeyIsSentOrLogged(t *testing.T) {
+	t.Parallel()
 	const secret = "sk-very-secret"
 	server := bustest.Server(t)
 	tap, err := bustest.Connect(t, server).NATS().SubscribeSync(">")
@@ -149,6 +152,7 @@ func startSmallServer(t *testing.T) *embedded.Server {
 }
 
 func TestBigRequestAndBigReply(t *testing.T) {
+	t.Parallel()
 	server := startSmallServer(t)
 	model := modelFunc(func(_ context.Context, req schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
 		text := req.Messages[0].(*schemas.UserMessage).Content.JoinText()
@@ -167,6 +171,7 @@ func TestBigRequestAndBigReply(t *testing.T) {
 
 // TestWhatIsTooBig has limits of 20 kB in the place of 64 MiB: here, there, and for what comes back.
 func TestWhatIsTooBig(t *testing.T) {
+	t.Parallel()
 	const limit = 20_000
 	text := strings.Repeat("all work and no play ", 2000)
 	for name, c := range map[string]struct {
@@ -183,6 +188,7 @@ func TestWhatIsTooBig(t *testing.T) {
 			"a payload of a model call has more than 20000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := startSmallServer(t)
 			model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
 				say(done(text))
@@ -196,6 +202,7 @@ func TestWhatIsTooBig(t *testing.T) {
 }
 
 func TestNobodyServesModels(t *testing.T) {
+	t.Parallel()
 	_, last := asked(t, models.NewClient(bustest.Connect(t, bustest.Server(t)), models.ClientOptions{}),
 		wholeRequest("hi"))
 	wantFailure(t, last, "no runner serves models (start one with --serve-models)")
@@ -205,6 +212,7 @@ func TestNobodyServesModels(t *testing.T) {
 }
 
 func TestModelsThatBreakTheirContract(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		model modelFunc
 		want  string
@@ -224,6 +232,7 @@ func TestModelsThatBreakTheirContract(t *testing.T) {
 			"vendor/m panicked"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := bustest.Server(t)
 			serveModels(t, bustest.Connect(t, server), c.model, models.ServerOptions{})
 			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), wholeRequest("hi"))
@@ -233,6 +242,7 @@ func TestModelsThatBreakTheirContract(t *testing.T) {
 }
 
 func TestFullServersRefuse(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	entered, leave := make(chan struct{}, 2), make(chan struct{})
 	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {

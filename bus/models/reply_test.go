@@ -46,4 +46,9 @@ func TestServedModelsAnswerInboxesOnly(t *testing.T) {
 			t.Errorf("answered at %s: %q", m.Subject, m.Data)
 		}
 	}
+	for _, sub := range []*nats.Subscription{victim, own} { // closing the connection would wait for what nobody reads
+		if err := sub.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -41,6 +41,9 @@ type Server struct {
 	slots chan struct{}
 	calls sync.WaitGroup
 	ready chan struct{}
+
+	mu      sync.Mutex
+	serving map[string]*servedCall // by their ids
 }
 
 // NewModelServer returns a server on c, which stays the caller's and has to outlive it.
@@ -60,7 +63,8 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{})}
+	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{}),
+		serving: map[string]*servedCall{}}
 }
 
 // Ready is closed once calls are taken.
@@ -69,6 +73,12 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // Run serves until ctx ends. Then it takes no more calls, and those under way have StopTimeout to end; what is left is
 // cut off with an error after which asking again may help. It is called once.
 func (s *Server) Run(ctx context.Context) error {
+	// One subscription for all calls: every new one has the NATS server look all its subjects up anew.
+	control, err := s.conn.NATS().Subscribe(s.conn.Subjects().ModelCall("*"), s.hear)
+	if err != nil {
+		return fmt.Errorf("models: serve models: %w", err)
+	}
+	defer func() { _ = control.Unsubscribe() }()
 	requests := make(chan *nats.Msg, modelBacklog)
 	sub, err := s.conn.NATS().ChanQueueSubscribe(s.conn.Subjects().ModelRequest(), modelQueue, requests)
 	if err != nil {
@@ -92,6 +102,28 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cut.Stop()
 	s.calls.Wait()
 	return nil
+}
+
+// hear gives a message to the call that it is about, unless others serve that.
+func (s *Server) hear(m *nats.Msg) {
+	s.mu.Lock()
+	call := s.serving[m.Subject[len(s.conn.Subjects().ModelCall("")):]]
+	s.mu.Unlock()
+	if call != nil {
+		call.receive(m)
+	}
+}
+
+// enter has a call hear what is said to it until leave is called.
+func (s *Server) enter(c *servedCall) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving[c.id] = c
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.serving, c.id)
+	}
 }
 
 // take begins a call, or refuses it: others may have room. A call whose answer is to go anywhere but to a client's

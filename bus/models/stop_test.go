@@ -109,8 +109,9 @@ func (l *line) said(t *testing.T, who *bytes.Buffer, words string) {
 }
 
 // TestARequestThatMeetsAServerThatStops is on its way to a server when that stops. It is answered at once: its caller
-// waits for silence no sooner than in an hour.
+// waits for idle no sooner than in an hour.
 func TestARequestThatMeetsAServerThatStops(t *testing.T) {
+	t.Parallel()
 	server := bustest.Server(t)
 	l := newLine(t, server)
 	serving, err := bus.Connect(bustest.Deadline(t),
@@ -120,7 +121,7 @@ func TestARequestThatMeetsAServerThatStops(t *testing.T) {
 	}
 	t.Cleanup(serving.Close)
 	stop := serveModels(t, serving, modelFunc(nil), models.ServerOptions{})
-	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{Silence: time.Hour})
+	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Hour})
 
 	l.hold(true)
 	answer := make(chan *schemas.AssistantMessage, 1)

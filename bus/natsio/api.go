@@ -13,3 +13,13 @@ func APIPrefix(js jetstream.JetStream) string {
 	}
 	return "$JS.API."
 }
+
+// KeySubject is the subject at which a value of a key-value bucket is published. A server that has JetStream in a
+// domain takes it below the prefix of the API only.
+func KeySubject(js jetstream.JetStream, bucket, key string) string {
+	subject := "$KV." + bucket + "." + key
+	if prefix := APIPrefix(js); prefix != jetstream.DefaultAPIPrefix {
+		return prefix + subject
+	}
+	return subject
+}

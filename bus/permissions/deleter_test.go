@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/retention/archive"
@@ -17,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The role deleter is enough to archive, delete and restore a session, and no other role may delete one.
+// The role deleter is enough to archive, delete and restore a session, and no other role but a runner may delete one.
 func TestWhoMayDelete(t *testing.T) {
 	t.Parallel()
 	var names []permissions.Name
@@ -31,7 +33,8 @@ func TestWhoMayDelete(t *testing.T) {
 	addr := serve(t, config)
 	connect := func(user string) (*bus.Conn, *eventstore.Store) {
 		t.Helper()
-		c := bustest.Dial(t, bus.ConnOptions{URL: "nats://" + user + ":" + user + "@" + addr, InboxPrefix: "_INBOX_" + user})
+		c := bustest.Dial(t, bus.ConnOptions{URL: "nats://" + user + ":" + user + "@" + addr,
+			Dial: dial.Settings{InboxPrefix: "_INBOX_" + user}})
 		s, err := eventstore.New(c.Events(), eventstore.Options{OutcomeTimeout: 200 * time.Millisecond,
 			AppendTimeout: 100 * time.Millisecond})
 		if err != nil {
@@ -64,25 +67,30 @@ func TestWhoMayDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var file bytes.Buffer
+	var others sync.WaitGroup // each waits for an answer that a user without permission does not get
 	for _, name := range names {
-		if name == permissions.Deleter {
+		if name == permissions.Deleter || name == permissions.Runner || name == permissions.KeylessRunner {
 			continue
 		}
 		c, own := connect(string(name))
-		d := retention.NewDeleter(c, retention.Options{Store: own, AbortWait: time.Millisecond})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		if _, err := d.Delete(ctx, retention.Request{Session: "s1", Force: true}); err == nil {
-			t.Errorf("%s may delete", name)
-		}
-		cancel()
+		others.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			d := retention.NewDeleter(c, retention.Options{Store: own, AbortWait: time.Millisecond})
+			if _, err := d.Delete(ctx, retention.Request{Session: "s1", Force: true}); err == nil {
+				t.Errorf("%s may delete", name)
+			}
+		})
 	}
+	others.Wait()
+	var file bytes.Buffer
 	c, own := connect(string(permissions.Deleter))
 	if _, err := archive.Write(bustest.Deadline(t), own, "s1", &file); err != nil {
 		t.Error(err)
 	}
 	d := retention.NewDeleter(c, retention.Options{Store: own, AbortWait: time.Millisecond})
-	if done, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1", Force: true}); err != nil || done.Events != 2 {
+	done, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1", Force: true})
+	if err != nil || done.Events != 2 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if _, err := archive.Restore(bustest.Deadline(t), c, own, bytes.NewReader(file.Bytes())); err != nil {

@@ -13,32 +13,54 @@ import (
 const Core = "LOOPBUS"
 
 // Users renders users of one account: the block authorization of a server's configuration. trusted are users who may do
-// everything, runners among them; of them only name and password count.
+// everything; of them only name and password count.
 func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users: [\n")
 	for _, u := range trusted {
-		fmt.Fprintf(&b, "    { user: %s, password: %s }\n", quote(u.Name), quote(u.Password))
+		fmt.Fprintf(&b, "    { %s }\n", u.credentials())
 	}
 	for _, u := range users {
 		g, err := u.Grant(subjects)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "    { user: %s, password: %s, permissions: {\n      publish: %s\n"+
-			"      subscribe: { allow: %s }\n    } }\n",
-			quote(u.Name), quote(u.Password), publish(g.Publish), list(g.Subscribe))
+		fmt.Fprintf(&b, "    { %s, permissions: {\n%s    } }\n", u.credentials(), g.config())
 	}
 	b.WriteString("  ]\n}\n")
 	return b.String(), nil
 }
 
-// publish allows subjects; none would allow all.
-func publish(subjects []string) string {
-	if len(subjects) == 0 {
-		return `{ deny: [">"] }`
+// credentials are how a configuration says who a user is.
+func (u User) credentials() string {
+	switch {
+	case u.NKey != "":
+		return "nkey: " + quote(u.NKey)
+	case u.Password != "":
+		return "user: " + quote(u.Name) + ", password: " + quote(u.Password)
 	}
-	return "{ allow: " + list(subjects) + " }"
+	return "user: " + quote(u.Name) + ", password: $" + u.PasswordVariable()
+}
+
+// config is the grant as the permissions of a user in a configuration.
+func (g Grant) config() string {
+	text := "      publish: " + allowed(g.Publish, g.DenyPublish) + "\n" +
+		"      subscribe: " + allowed(g.Subscribe, g.DenySubscribe) + "\n"
+	if g.Responses {
+		text += "      allow_responses: true\n"
+	}
+	return text
+}
+
+// allowed allows and denies subjects. None allowed would allow all.
+func allowed(allow, deny []string) string {
+	switch {
+	case len(allow) == 0:
+		return `{ deny: [">"] }`
+	case len(deny) == 0:
+		return "{ allow: " + list(allow) + " }"
+	}
+	return "{ allow: " + list(allow) + ", deny: " + list(deny) + " }"
 }
 
 // Accounts renders an account for each user, who gets what it may do as imports from the account [Core], in which the
@@ -59,17 +81,20 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 			fmt.Fprintf(&core, "      { service: %s, response: stream, accounts: [%s] }\n", quote(s), quote(account(u)))
 			imports = append(imports, fmt.Sprintf("      { service: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
 		}
-		for _, s := range g.Subscribe[1:] { // the first is its inbox, which is in its own account
+		for _, s := range g.Subscribe {
+			if s == inboxOf(u.Name) {
+				continue // in its own account
+			}
 			fmt.Fprintf(&core, "      { stream: %s, accounts: [%s] }\n", quote(s), quote(account(u)))
 			imports = append(imports, fmt.Sprintf("      { stream: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
 		}
-		fmt.Fprintf(&others, "  %s {\n    users: [ { user: %s, password: %s } ]\n    imports: [\n%s    ]\n  }\n",
-			quote(account(u)), quote(u.Name), quote(u.Password), strings.Join(imports, ""))
+		fmt.Fprintf(&others, "  %s {\n    users: [ { %s } ]\n    imports: [\n%s    ]\n  }\n",
+			quote(account(u)), u.credentials(), strings.Join(imports, ""))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [\n", quote(Core))
 	for _, u := range trusted {
-		fmt.Fprintf(&b, "      { user: %s, password: %s }\n", quote(u.Name), quote(u.Password))
+		fmt.Fprintf(&b, "      { %s }\n", u.credentials())
 	}
 	fmt.Fprintf(&b, "    ]\n    exports: [\n%s    ]\n  }\n%s}\n", core.String(), others.String())
 	return b.String(), nil
@@ -81,11 +106,9 @@ func account(u User) string { return Core + "_" + u.Name }
 func importable(u User) error {
 	var errs []error
 	for _, name := range u.Roles {
-		for _, r := range roles {
-			if r.Name == name && !r.Importable() {
-				errs = append(errs, fmt.Errorf("permissions: user %s: the role %s needs consumers, which an account of its own "+
-					"cannot be given", u.Name, name))
-			}
+		if r, ok := find(name); ok && !r.Importable() {
+			errs = append(errs, fmt.Errorf("permissions: user %s: the role %s needs consumers or answers requests, which "+
+				"takes a user of the account of the streams", u.Name, name))
 		}
 	}
 	return errors.Join(errs...)

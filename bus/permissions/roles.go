@@ -1,165 +1,162 @@
 package permissions
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/loopbus/loopbus/schemas"
 )
 
 // Name is the name of a role.
 type Name string
 
-// The roles that clients of a deployment have.
+// The roles of a deployment.
 const (
-	Sender     Name = "sender"      // sends commands to one session
-	Approver   Name = "approver"    // answers a session's approval requests
-	LiveViewer Name = "live_viewer" // sees what happens in one session from now on
-	ModelUser  Name = "model_user"  // asks models behind the bus
-	KeyUser    Name = "key_user"    // asks for providers' keys
-	Profiles   Name = "profiles"    // writes profiles
-	Viewer     Name = "viewer"      // reads a session's log and sees what happens
-	Worker     Name = "worker"      // executes the calls of one tool
-	Deleter    Name = "deleter"     // deletes, archives and restores all sessions
+	Sender        Name = "sender"         // sends commands to one session
+	Approver      Name = "approver"       // answers a session's approval requests
+	Viewer        Name = "viewer"         // reads a session's log and sees what happens
+	Verifier      Name = "verifier"       // proves a session's log, besides reading it
+	Inputs        Name = "inputs"         // uploads inputs that are too big for a command
+	Objects       Name = "objects"        // reads payloads over 256 KiB
+	LiveViewer    Name = "live_viewer"    // sees what happens in one session from now on
+	Querier       Name = "querier"        // asks about one session
+	Lister        Name = "lister"         // lists sessions and models
+	Auditor       Name = "auditor"        // reads all logs
+	Observer      Name = "observer"       // lists runners, tools and profiles
+	Profiles      Name = "profiles"       // writes profiles
+	Hook          Name = "hook"           // is asked at a hook
+	Worker        Name = "worker"         // executes the calls of one tool
+	Deleter       Name = "deleter"        // deletes, archives and restores all sessions
+	ModelUser     Name = "model_user"     // asks models behind the bus
+	ModelServer   Name = "model_server"   // answers model requests
+	KeyUser       Name = "key_user"       // asks for providers' keys
+	KeyService    Name = "key_service"    // answers them
+	Runner        Name = "runner"         // drives sessions
+	RunnerReplies Name = "runner_replies" // sends outcomes to who asks for them
+	KeylessRunner Name = "keyless_runner" // drives sessions, and has no keys
 )
 
-// Role is what those who have it may do. Subjects hold {prefix}, {session}, {queue}, {worker} and {inbox}, which a
-// [User] fills in.
+// Role is what those who have it may do. In subjects and texts <prefix>, <session>, <queue>, <worker> and <hook> stand
+// for names of a [User]; braces list alternatives.
 type Role struct {
 	Name Name
-	// About is the role in a few words, as a row of a table begins.
-	About     string
-	Publish   []string
-	Subscribe []string // besides the inbox of its own, which every role has
+	// About says whose role it is, in a few words.
+	About string
+	// Publish and Subscribe are the subjects that are allowed. A subject to subscribe may be followed by a space and the
+	// queue group.
+	Publish, Subscribe []string
+	// Deny is denied to publish and to subscribe, DenySubscribe to subscribe.
+	Deny, DenySubscribe []string
+	// NoInbox is for roles that make no requests. The others may subscribe their user's inbox.
+	NoInbox bool
+	// Responses is for roles that answer requests, each once.
+	Responses bool
+	// Answers is for roles that publish to the inboxes of other users, [User].Answers.
+	Answers bool
 }
 
-// Importable reports whether the role can be had by an account of its own. Those that make or read consumers cannot.
-func (r Role) Importable() bool {
-	return !slices.ContainsFunc(r.Publish, func(s string) bool { return strings.Contains(s, ".CONSUMER.") })
-}
-
-// roles is the table.
+// roles is the table, in its order.
 var roles = []Role{
-	{Name: Sender, About: "sender of commands to a session", Publish: commands(schemas.CommandPrompt, schemas.CommandSteer,
-		schemas.CommandFollowUp, schemas.CommandAbort)},
-	{Name: Approver, About: "approver of a session", Publish: commands(schemas.CommandApprove, schemas.CommandDeny)},
-	{Name: LiveViewer, About: "viewer of what happens in a session",
-		Publish:   []string{"$JS.API.DIRECT.GET.AGENT_EVT.{prefix}.evt.{session}"},
-		Subscribe: []string{"{prefix}.live.{session}.>"}},
-	{Name: ModelUser, About: "asks models", Publish: []string{"{prefix}.model.request", "{prefix}.model.call.*"}},
-	{Name: KeyUser, About: "asks for keys", Publish: []string{"{prefix}.key.*"}},
-	{Name: Profiles, About: "writer of profiles",
+	{Name: Sender, About: "sends commands to `<session>`",
+		Publish: []string{"<prefix>.cmd.<session>.{prompt,steer,follow_up,abort}"}},
+	{Name: Approver, About: "answers approval requests of `<session>`",
+		Publish: []string{"<prefix>.cmd.<session>.{approve,deny}"}},
+	{Name: Viewer, About: "reads the log of `<session>` and follows it", Publish: []string{
+		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>",
+		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.<session>",
+		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.<session>.update",
+		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.{AGENT_EVT,AGENT_UPD}.*", "$JS.API.STREAM.INFO.AGENT_EVT",
+	}, Subscribe: []string{"<prefix>.live.<session>.>"}},
+	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Publish: []string{
+		"$JS.API.STREAM.INFO.KV_agent_snapshots",
+		"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.<session>.*"}},
+	{Name: Inputs, About: "sends inputs over 400 KiB, with `sender`", Publish: []string{
+		"$JS.API.STREAM.INFO.OBJ_agent_inputs", "$JS.API.DIRECT.GET.OBJ_agent_inputs.$O.agent_inputs.M.>",
+		"$O.agent_inputs.>"}},
+	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Publish: []string{
+		"$JS.API.STREAM.INFO.OBJ_agent_blobs", "$JS.API.DIRECT.GET.OBJ_agent_blobs.$O.agent_blobs.M.>",
+		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.*.$O.agent_blobs.C.>",
+		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.OBJ_agent_blobs.*"}},
+	{Name: LiveViewer, About: "follows `<session>` from now on",
+		Publish:   []string{"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>"},
+		Subscribe: []string{"<prefix>.live.<session>.>"}},
+	{Name: Querier, About: "asks about `<session>`", Publish: []string{
+		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome}"}},
+	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
+	{Name: Auditor, About: "reads all logs", Publish: []string{
+		"$JS.API.STREAM.INFO.{AGENT_EVT,KV_agent_snapshots}", "$JS.API.DIRECT.GET.AGENT_EVT",
+		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*", "$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.>",
+		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_EVT.*"}},
+	{Name: Observer, About: "lists runners, tools and profiles", Publish: []string{
+		"$SRV.INFO.loopbus-runner", "$JS.API.STREAM.INFO.{AGENT_TOOL,KV_agent_tools,KV_agent_profiles}",
+		"$JS.API.CONSUMER.LIST.AGENT_TOOL", "$JS.API.CONSUMER.CREATE.KV_agent_tools.*.$KV.agent_tools.>",
+		"$JS.API.CONSUMER.CREATE.KV_agent_profiles.*.$KV.agent_profiles.>",
+		"$JS.API.CONSUMER.DELETE.{KV_agent_tools,KV_agent_profiles}.*"}},
+	{Name: Profiles, About: "writes profiles",
 		Publish: []string{"$KV.agent_profiles.>", "$JS.API.STREAM.INFO.KV_agent_profiles"}},
-	{Name: Viewer, About: "viewer of a session, its log included", Publish: []string{
-		"$JS.API.DIRECT.GET.AGENT_EVT.{prefix}.evt.{session}",
-		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.{prefix}.evt.{session}",
-		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.{prefix}.live.{session}.update",
-		"$JS.API.CONSUMER.INFO.AGENT_EVT.*", "$JS.API.CONSUMER.INFO.AGENT_UPD.*",
-		"$JS.API.CONSUMER.MSG.NEXT.AGENT_EVT.*", "$JS.API.CONSUMER.MSG.NEXT.AGENT_UPD.*",
-		"$JS.API.CONSUMER.DELETE.AGENT_EVT.*", "$JS.API.CONSUMER.DELETE.AGENT_UPD.*",
-		"$JS.API.STREAM.INFO.AGENT_EVT", "$JS.API.STREAM.INFO.AGENT_UPD",
-	}, Subscribe: []string{"{prefix}.live.{session}.>"}},
-	{Name: Worker, About: "toolworker for a tool", Publish: []string{
-		"$JS.API.CONSUMER.INFO.AGENT_TOOL.{queue}", "$JS.API.CONSUMER.MSG.NEXT.AGENT_TOOL.{queue}",
-		"$JS.ACK.AGENT_TOOL.{queue}.>", "$JS.ACK.*.*.AGENT_TOOL.{queue}.>",
-		"{prefix}.cmd.*.tool_result", "{prefix}.live.*.update", "{prefix}.dead.AGENT_TOOL.*",
-		"$KV.agent_tools.{queue}.{worker}", "{prefix}.reply.>",
-	}, Subscribe: []string{"{prefix}.cancel.*.*"}},
-	{Name: Deleter, About: "deletes, archives and restores sessions", Publish: deleting()},
-}
-
-// deleting is what takes every session away. A purge names its subject in the request, which permissions do not see: who
-// may delete one session may delete all.
-func deleting() (subjects []string) {
-	for _, stream := range []string{schemas.StreamTimers, schemas.StreamCommands, schemas.StreamTools,
-		schemas.StreamUpdates, schemas.StreamDead, schemas.StreamEvents, "KV_" + schemas.BucketSnapshots,
-		"OBJ_" + schemas.BucketBlobs} {
-		subjects = append(subjects, "$JS.API.STREAM.PURGE."+stream, "$JS.API.STREAM.INFO."+stream)
-	}
-	return append(subjects, "$JS.API.STREAM.INFO.KV_agent_sessions", "$JS.API.STREAM.INFO.KV_agent_deletions",
-		"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.>", "$JS.API.STREAM.MSG.GET.AGENT_EVT",
-		"$JS.API.DIRECT.GET.AGENT_TOOL.>", "$JS.API.DIRECT.GET.KV_agent_sessions.>",
-		"$JS.API.DIRECT.GET.KV_agent_deletions.>", "$JS.API.DIRECT.GET.OBJ_agent_blobs.>",
+	{Name: Hook, About: "decides at the hook `<hook>`", Responses: true, NoInbox: true,
+		Subscribe: []string{"<prefix>.hook.<hook>"}},
+	{Name: Worker, About: "executes the calls of the queue `<queue>`", Publish: []string{
+		"$JS.API.CONSUMER.{INFO,MSG.NEXT}.AGENT_TOOL.<queue>", "$JS.ACK.AGENT_TOOL.<queue>.>",
+		"$JS.ACK.*.*.AGENT_TOOL.<queue>.>", "<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
+		"<prefix>.dead.AGENT_TOOL.*", "$KV.agent_tools.<queue>.<worker>", "<prefix>.reply.>",
+	}, Subscribe: []string{"<prefix>.cancel.*.*"}},
+	// A purge names its subject in the request, which permissions do not see: who may delete one session may delete all.
+	{Name: Deleter, About: "deletes, archives and restores all sessions", Publish: []string{
+		"$JS.API.STREAM.{PURGE,INFO}.{AGENT_TIMER,AGENT_CMD,AGENT_TOOL,AGENT_UPD,AGENT_DEAD,AGENT_EVT}",
+		"$JS.API.STREAM.{PURGE,INFO}.{KV_agent_snapshots,OBJ_agent_blobs}",
+		"$JS.API.STREAM.INFO.{KV_agent_sessions,KV_agent_deletions}",
+		"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.STREAM.MSG.GET.AGENT_EVT",
+		"$JS.API.DIRECT.GET.{AGENT_EVT,AGENT_TOOL,KV_agent_sessions,KV_agent_deletions,OBJ_agent_blobs}.>",
 		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.>", "$JS.API.CONSUMER.DELETE.OBJ_agent_blobs.*",
-		"$KV.agent_sessions.>", "$KV.agent_deletions.>", "$O.agent_blobs.>",
-		"{prefix}.evt.*", "{prefix}.cmd.*.abort", "{prefix}.cancel.*.*")
+		"$KV.{agent_sessions,agent_deletions}.>", "$O.agent_blobs.>",
+		"<prefix>.evt.*", "<prefix>.cmd.*.abort", "<prefix>.cancel.*.*"}},
+	{Name: ModelUser, About: "asks models (`bus/…`)",
+		Publish: []string{"<prefix>.model.request", "<prefix>.model.call.*"}},
+	{Name: ModelServer, About: "`--serve-models`", Answers: true, NoInbox: true,
+		Subscribe: []string{"<prefix>.model.request models", "<prefix>.model.call.*"}},
+	{Name: KeyUser, About: "`--key-service`", Publish: []string{"<prefix>.key.*"}},
+	{Name: KeyService, About: "answers requests for keys", Responses: true, NoInbox: true,
+		Subscribe: []string{"<prefix>.key.*"}},
+	runner,
+	{Name: RunnerReplies, About: "a runner that answers `Loopbus-Reply: outcome`", Answers: true, NoInbox: true},
+	{Name: KeylessRunner, About: "a runner without keys", Publish: runner.Publish, Subscribe: runner.Subscribe,
+		Responses: true, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
 }
 
-func commands(kinds ...schemas.CommandKind) (subjects []string) {
-	for _, kind := range kinds {
-		subjects = append(subjects, "{prefix}.cmd.{session}."+string(kind))
-	}
-	return subjects
+var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Publish: []string{
+	"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
+	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions}.>",
+	"$O.agent_blobs.>", "$SRV.>",
+}, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
+
+// Importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,
+// nor can one that answers: the requests come to the account of the streams.
+func (r Role) Importable() bool {
+	return !r.Responses && !r.Answers && !slices.ContainsFunc(r.Publish, func(s string) bool {
+		return strings.Contains(s, ".CONSUMER.")
+	})
 }
 
 // Roles returns all roles, in the order of the table. The slices are shared and must not be changed.
 func Roles() []Role { return slices.Clone(roles) }
 
-// User is somebody with roles.
-type User struct {
-	Name     string // also of its inbox, _INBOX_<name>; a single subject token
-	Password string // as the server is to know it: bcrypt, or plain for a test
-	Roles    []Name
-	Session  string // of the roles that are for one
-	Queue    string // of a tool ([schemas.ToolQueue]), of the role [Worker]
-	Worker   string // id of the worker
+// find returns the role of a name.
+func find(name Name) (Role, bool) {
+	i := slices.IndexFunc(roles, func(r Role) bool { return r.Name == name })
+	if i < 0 {
+		return Role{}, false
+	}
+	return roles[i], true
 }
 
-// Grant is what a user may do.
-type Grant struct{ Publish, Subscribe []string }
-
-// Grant returns what the user may do below a prefix. An error says which name is no subject token, or which role there
-// is not or needs what the user does not say.
-func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
-	if err := schemas.CheckToken("user", u.Name); err != nil {
-		return g, fmt.Errorf("permissions: %w", err)
+// expand writes the alternatives of a subject out: NATS has no braces.
+func expand(subject string) (all []string) {
+	before, rest, found := strings.Cut(subject, "{")
+	if !found {
+		return []string{subject}
 	}
-	g.Subscribe = []string{"_INBOX_" + u.Name + ".>"}
-	for _, name := range u.Roles {
-		i := slices.IndexFunc(roles, func(r Role) bool { return r.Name == name })
-		if i < 0 {
-			return Grant{}, fmt.Errorf("permissions: user %s: there is no role %q", u.Name, name)
-		}
-		publish, err := u.fill(subjects, roles[i].Publish)
-		if err != nil {
-			return Grant{}, fmt.Errorf("permissions: user %s, role %s: %w", u.Name, name, err)
-		}
-		subscribe, err := u.fill(subjects, roles[i].Subscribe)
-		if err != nil {
-			return Grant{}, fmt.Errorf("permissions: user %s, role %s: %w", u.Name, name, err)
-		}
-		g.Publish, g.Subscribe = append(g.Publish, publish...), append(g.Subscribe, subscribe...)
+	choices, after, _ := strings.Cut(rest, "}")
+	for choice := range strings.SplitSeq(choices, ",") {
+		all = append(all, expand(before+choice+after)...)
 	}
-	return g, nil
-}
-
-// fill writes the names of the user into subjects.
-func (u User) fill(subjects schemas.Subjects, templates []string) (filled []string, err error) {
-	for _, t := range templates {
-		if err := u.check(t); err != nil {
-			return nil, err
-		}
-		filled = append(filled, strings.NewReplacer("{prefix}", subjects.Prefix(), "{session}", u.Session,
-			"{queue}", u.Queue, "{worker}", u.Worker).Replace(t))
-	}
-	return filled, nil
-}
-
-// check checks the names that a subject needs.
-func (u User) check(template string) error {
-	if strings.Contains(template, "{session}") {
-		if err := schemas.CheckSession(u.Session); err != nil {
-			return err
-		}
-	}
-	if strings.Contains(template, "{queue}") {
-		if _, err := schemas.ParseToolQueue(u.Queue); err != nil {
-			return err
-		}
-	}
-	if strings.Contains(template, "{worker}") {
-		return schemas.CheckToken("worker", u.Worker)
-	}
-	return nil
+	return all
 }

@@ -101,10 +101,16 @@ func runRouter(t *testing.T, sub message.Subscriber, handle message.NoPublishHan
 	<-router.Running()
 }
 
-// Without AGENT_DEAD the message must stay, for the letter is not stored.
+// While AGENT_DEAD does not take the letter the message must stay.
 func TestMessageStaysIfItsLetterCannotBeStored(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
+	_, err := c.JetStream().CreateStream(bustest.Deadline(t), jetstream.StreamConfig{
+		Name: schemas.StreamDead, Subjects: []string{"agent.dead.>"}, MaxMsgSize: 1, // every letter is too big
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	q := newQueue(t, c)
 	sub := q.subscriber(t, pubsub.SubscriberOptions{NackDelay: func(uint64) time.Duration { return 0 }}, 10*time.Second)
 	verdict := make(chan error)

@@ -19,7 +19,7 @@ type DeadLetterOptions struct {
 	MaxDeliveries uint64
 	// SessionOf finds the session in the subject a message is stored under; "" if there is none.
 	SessionOf func(subject string) string
-	// Logger is told of every dead letter; nil discards. The message's content is not logged.
+	// Logger records every dead letter; nil discards. The message's content is not logged.
 	Logger *slog.Logger
 }
 

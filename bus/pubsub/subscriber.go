@@ -33,7 +33,7 @@ type SubscriberOptions struct {
 	// CloseTimeout is how long messages may be worked on once the subscription ends, default 30 s. Then their contexts
 	// end with [ErrClosed] and they are nak'd.
 	CloseTimeout time.Duration
-	// Logger is told of acknowledgements that failed and of pulls that fail for a while; nil discards.
+	// Logger records acknowledgements that failed and of pulls that fail for a while; nil discards.
 	Logger *slog.Logger
 }
 

@@ -19,6 +19,8 @@ type cursor struct {
 	Place   index.Place `json:"p,omitzero"`
 	Changed uint64      `json:"c,omitempty"`
 	Offset  int         `json:"o,omitempty"` // of lists that are short
+	Leaf    string      `json:"l,omitempty"` // of the tree, at the event Changed
+	Before  string      `json:"b,omitempty"`
 }
 
 func (c cursor) encode() string {

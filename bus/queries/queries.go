@@ -14,7 +14,8 @@ import (
 )
 
 // A View is what a session's log comes to at an event, which does not change. Messages counts those of the transcript,
-// Message returns the nth of them from 0, and Find which of them has an id, or -1.
+// Message returns the nth of them from 0, and Find which of them has an id, or -1. Label is that of an entry of its
+// tree.
 type View interface {
 	Seq() uint64
 	State() schemas.SessionState
@@ -22,6 +23,7 @@ type View interface {
 	Messages() int
 	Message(n int) (id string, m schemas.Message)
 	Find(id string) int
+	Label(entry string) string
 }
 
 // Logs are where sessions are read. Seek returns a place right before an event, in the middle of a log: what
@@ -31,17 +33,21 @@ type Logs interface {
 	Seek(ctx context.Context, session string, event uint64) (seq, after uint64, err error)
 }
 
-// Options are what queries are answered with. Index, Logs and View are required.
+// Options are what queries are answered with. Index, Logs, View and Tree are required.
 type Options struct {
 	Index *index.Index
 	Logs  Logs
 	// View folds the log of a session. One of a session without a log has the sequence 0.
 	View func(ctx context.Context, session string) (View, error)
+	// Tree begins the fold of a log to the entries of its tree, or goes on with it from a place.
+	Tree func(leaf, before string) Tree
 	// Window returns how many tokens a model takes, 0 where that is not known; nil knows none.
 	Window func(m schemas.ModelRef) int64
+	// Models are those that sessions may be told to use; nil knows none. They are asked for at every query.
+	Models func() []schemas.ModelInfo
 	// Damaged is what errors about a log that is not what its writers wrote wrap.
 	Damaged error
-	// Logger is told of answers that could not be given; nil discards.
+	// Logger records answers that could not be given; nil discards.
 	Logger *slog.Logger
 }
 
@@ -68,6 +74,7 @@ var (
 	ofAll = map[schemas.QueryKind]handler{
 		schemas.QuerySessions:  (*queries).sessions,
 		schemas.QueryApprovals: (*queries).allApprovals,
+		schemas.QueryModels:    (*queries).models,
 	}
 	ofOne = map[schemas.QueryKind]handler{
 		schemas.QueryState:     (*queries).state,
@@ -86,6 +93,9 @@ func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 	const margin = 4 << 10 // for the headers of an answer
 	if o.Window == nil {
 		o.Window = func(schemas.ModelRef) int64 { return 0 }
+	}
+	if o.Models == nil {
+		o.Models = func() []schemas.ModelInfo { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
@@ -24,11 +23,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
-// its source.
-const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing)) }
+func TestMain(m *testing.M) { bustest.Main(m) }
 
 // rig is a server, logs on it, and runners that answer.
 type rig struct {
@@ -69,6 +64,7 @@ func (r *rig) runner() (ix *index.Index, stop func()) {
 			defer log.Close()
 			return view.Load(ctx, session, log)
 		},
+		Tree:   func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
 		Window: func(m schemas.ModelRef) int64 { return int64(1000 * len(m.ID)) },
 	})
 	go func() {

@@ -3,6 +3,7 @@ package queries_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -250,10 +251,49 @@ func TestTree(t *testing.T) {
 		if all := strings.Join(got, " "); all != "a<root a1<a b<root root" || tree.Partial || tree.Revision == 0 {
 			t.Errorf("%s: %s, partial %v", of, all, tree.Partial)
 		}
-		raw, _ := json.Marshal(tree)
+		raw, _ := json.Marshal(tree.Nodes)
 		if strings.Contains(string(raw), "secret") {
 			t.Errorf("relatives are shown: %s", raw)
 		}
+	}
+}
+
+// A session's tree comes in pages, with its leaf, its name and its labels.
+func TestEntriesOfATree(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ix, _ := r.runner()
+	s := r.session(ix, "s1").say(&schemas.SessionBranched{Session: "s0", Seq: 3, Messages: schemas.Messages{
+		&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "copied"}}}, &schemas.AssistantMessage{},
+	}}).run("p1", "one", "first")
+	reply := s.state.Tree.Leaf
+	s.say(&schemas.Leaf{TargetID: "b1.0", OldLeafID: reply}, &schemas.Custom{CustomType: "todo"})
+	s.run("p2", "two", "second").say(&schemas.Label{TargetID: reply, Label: "good"}, &schemas.Name{Name: "a tree"})
+	var all []schemas.TreeEntry
+	request := schemas.PageQuery{Limit: 3}
+	for pages := 1; ; pages++ {
+		raw, _ := schemas.Marshal(request)
+		page := ask[schemas.SessionTree](r, "agent.query.s1.tree", string(raw), "session_tree")
+		if page.Leaf != s.state.Tree.Leaf || page.Name != "a tree" || page.Seq != s.state.Seq ||
+			(len(page.Nodes) > 0) != (pages == 1) {
+			t.Errorf("page %d: %+v", pages, page)
+		}
+		all = append(all, page.Entries...)
+		if request.Cursor = page.Next; page.Next == "" {
+			break
+		}
+	}
+	var got []string
+	for _, e := range all {
+		got = append(got, fmt.Sprint(e.Type, " ", e.Role, e.CustomType, " ", e.Text, " ", e.Label))
+		if parent := slices.IndexFunc(all, func(p schemas.TreeEntry) bool { return p.ID == e.Parent }); parent >= 0 {
+			got[len(got)-1] += fmt.Sprint("<", parent)
+		}
+	}
+	want := []string{"message user copied ", "message assistant  <0", "message user one <1", "message assistant first good<2",
+		"custom todo  ", "message user two <4", "message assistant second <5"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("entries (-want +got):\n%s", d)
 	}
 }
 

@@ -10,16 +10,35 @@ import (
 )
 
 // maxFamily is how many sessions of a family an answer names.
-const maxFamily = 4096
+const maxFamily = 2048
 
-// tree answers which family a session is of.
+// tree answers with a page of the session's tree, and with the family that the session is of.
 func (q *queries) tree(ctx context.Context, session string, data []byte) (any, error) {
-	if err := nothing(data); err != nil {
-		return nil, err
-	}
-	own, err := q.fresh(ctx, session)
+	p, c, err := q.pageOf(data)
 	if err != nil {
 		return nil, err
+	}
+	folded, err := q.view(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	state := folded.State()
+	answer := schemas.SessionTree{Session: session, Seq: folded.Seq(), Name: state.Name, Leaf: state.Leaf,
+		Nodes: []schemas.TreeNode{}}
+	if c == (cursor{}) {
+		if err := q.family(ctx, p, &answer); err != nil {
+			return nil, err
+		}
+	}
+	err = q.read(ctx, func() error { return q.entries(ctx, session, p, c, folded, &answer) })
+	return answer, err
+}
+
+// family adds to an answer which family the session is of. It takes half a page at most.
+func (q *queries) family(ctx context.Context, p *page, answer *schemas.SessionTree) error {
+	own, err := q.fresh(ctx, answer.Session)
+	if err != nil {
+		return err
 	}
 	v := q.o.Index.View()
 	root := own
@@ -34,10 +53,12 @@ func (q *queries) tree(ctx context.Context, session string, data []byte) (any, e
 		}
 		root = parent
 	}
-	f := &family{ix: q.o.Index, own: own, room: q.room - frame, seen: make(map[string]bool)}
+	f := &family{ix: q.o.Index, own: own, room: p.bytes / 2, seen: make(map[string]bool)}
 	whole := f.add(root)
+	p.bytes -= p.bytes/2 - f.room
 	slices.SortFunc(f.nodes, func(a, b schemas.TreeNode) int { return strings.Compare(a.Session, b.Session) })
-	return schemas.SessionTree{Session: session, Revision: v.Revision, Nodes: f.nodes, Partial: v.Partial || !whole}, nil
+	answer.Revision, answer.Nodes, answer.Partial = v.Revision, f.nodes, v.Partial || !whole
+	return nil
 }
 
 // family gathers the sessions of a family from its root on.

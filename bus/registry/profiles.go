@@ -11,19 +11,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // Profiles knows the named agents of the bucket agent_profiles. It follows the bucket, so asking costs no request. All
 // methods may be called concurrently.
 type Profiles struct {
-	conn *bus.Conn
-	log  *slog.Logger
-	none error // what the error about an unknown name wraps
-
-	cancel context.CancelFunc
-	done   chan struct{}
+	log    *slog.Logger
+	none   error // what the error about an unknown name wraps
+	close  func()
 	loaded chan struct{}
 
 	mu      sync.Mutex
@@ -44,25 +40,17 @@ func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &Profiles{conn: c, log: log, none: none, cancel: cancel, done: make(chan struct{}), loaded: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		for ctx.Err() == nil {
-			if err := p.watch(ctx); err != nil && ctx.Err() == nil {
-				p.log.Warn("watching profiles", "err", err)
-				natsio.Wait(ctx, rejoinWait)
-			}
-		}
-	}()
+	p := &Profiles{log: log, none: none, loaded: make(chan struct{})}
+	p.close = followBucket(c, schemas.BucketProfiles, log, p.load, func(e jetstream.KeyValueEntry) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.note(p.entries, e)
+	})
 	return p
 }
 
 // Close stops following. What is known stays known.
-func (p *Profiles) Close() {
-	p.cancel()
-	<-p.done
-}
+func (p *Profiles) Close() { p.close() }
 
 // Profile returns the profile of that name. It waits for the first look at the bucket. A profile that is there and
 // cannot be read is an error too: one session's bounds must not depend on a typing mistake.
@@ -110,14 +98,6 @@ func (p *Profiles) List(ctx context.Context) ([]NamedProfile, error) {
 	}
 	slices.SortFunc(list, func(a, b NamedProfile) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
-}
-
-func (p *Profiles) watch(ctx context.Context) error {
-	return watchBucket(ctx, p.conn, schemas.BucketProfiles, p.load, func(e jetstream.KeyValueEntry) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.note(p.entries, e)
-	})
 }
 
 // load replaces what is known.

@@ -25,6 +25,7 @@ func profileBucket(t *testing.T, c *bus.Conn) jetstream.KeyValue {
 }
 
 func TestProfilesFollowTheBucket(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	kv := profileBucket(t, c)
 	set := func(name, value string) {

@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
@@ -24,10 +23,8 @@ import (
 // Toolbox knows the tools that workers announce in agent_tools. It follows the bucket, so asking costs no request. All
 // methods may be called concurrently.
 type Toolbox struct {
-	conn   *bus.Conn
-	log    *slog.Logger
-	cancel context.CancelFunc
-	done   chan struct{}
+	log   *slog.Logger
+	close func()
 
 	mu      sync.Mutex
 	loaded  bool
@@ -42,20 +39,19 @@ func NewToolbox(c *bus.Conn, log *slog.Logger) *Toolbox {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t := &Toolbox{conn: c, log: log, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
-	go func() {
-		defer close(t.done)
-		t.follow(ctx)
-	}()
+	t := &Toolbox{log: log, changed: make(chan struct{})}
+	t.close = followBucket(c, schemas.BucketTools, log, func(all []jetstream.KeyValueEntry) {
+		known := make(map[string]schemas.ToolAnnouncement, len(all))
+		for _, e := range all {
+			t.note(known, e)
+		}
+		t.change(func() { t.entries, t.loaded = known, true })
+	}, func(e jetstream.KeyValueEntry) { t.change(func() { t.note(t.entries, e) }) })
 	return t
 }
 
 // Close stops following. What is known stays known.
-func (t *Toolbox) Close() {
-	t.cancel()
-	<-t.done
-}
+func (t *Toolbox) Close() { t.close() }
 
 // Definitions returns one definition per tool and workspace, by name, those of no workspace first. Where workers
 // announce different ones the highest version counts ([schemas.CompareToolVersions]), of one version the newest
@@ -157,26 +153,6 @@ func newest(entries map[string]schemas.ToolAnnouncement) []schemas.ToolDefinitio
 func since(a schemas.ToolAnnouncement) time.Time {
 	at, _ := time.Parse(time.RFC3339, a.Since)
 	return at
-}
-
-// follow watches the bucket, again whenever the watch breaks.
-func (t *Toolbox) follow(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := t.watch(ctx); err != nil && ctx.Err() == nil {
-			t.log.Warn("watching announced tools", "err", err)
-			natsio.Wait(ctx, rejoinWait)
-		}
-	}
-}
-
-func (t *Toolbox) watch(ctx context.Context) error {
-	return watchBucket(ctx, t.conn, schemas.BucketTools, func(all []jetstream.KeyValueEntry) {
-		known := make(map[string]schemas.ToolAnnouncement, len(all))
-		for _, e := range all {
-			t.note(known, e)
-		}
-		t.change(func() { t.entries, t.loaded = known, true })
-	}, func(e jetstream.KeyValueEntry) { t.change(func() { t.note(t.entries, e) }) })
 }
 
 func (t *Toolbox) change(f func()) {

@@ -63,6 +63,7 @@ func described(t testing.TB, box *registry.Toolbox) []string {
 }
 
 func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	announce(t, c, "read", "w1", "2026-01-01T00:00:00Z", "old")
 	announce(t, c, "read", "w2", "2026-01-02T00:00:00+01:00", "new")
@@ -80,6 +81,7 @@ func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
 
 // announceAs announces a tool with more than a name.
 func TestToolboxTellsTheHighestVersionOfEachWorkspace(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	announce(t, c, "read", "w9", "2027-01-01T00:00:00Z", "newer, but without a version")
 	for worker, def := range map[string]schemas.ToolDefinition{
@@ -111,6 +113,7 @@ func TestToolboxTellsTheHighestVersionOfEachWorkspace(t *testing.T) {
 
 // Whoever may announce a tool may not keep the runners busy with its parameters.
 func TestToolboxRefusesParametersThatCannotBeChecked(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	deep := strings.Repeat(`{"not":`, 300) + "{}" + strings.Repeat("}", 300)
 	bustest.Announce(t, c, "w1", schemas.ToolDefinition{Name: "deep", Parameters: json.RawMessage(deep)})
@@ -125,6 +128,7 @@ func TestToolboxRefusesParametersThatCannotBeChecked(t *testing.T) {
 }
 
 func TestToolboxFollowsTheAnnouncements(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	box := newToolbox(t, c)
 	if d := cmp.Diff([]string{}, described(t, box)); d != "" {
@@ -147,6 +151,7 @@ func TestToolboxFollowsTheAnnouncements(t *testing.T) {
 }
 
 func TestToolboxForgetsWorkersThatStopRenewing(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	box := newToolbox(t, c)
 	_, err := c.JetStream().Publish(bustest.Deadline(t), "$KV."+schemas.BucketTools+".read.w1",
@@ -161,6 +166,7 @@ func TestToolboxForgetsWorkersThatStopRenewing(t *testing.T) {
 }
 
 func TestToolboxWaitNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	announce(t, c, "read", "w1", "", "")
 	box := newToolbox(t, c)

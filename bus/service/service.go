@@ -30,7 +30,7 @@ type Options struct {
 	Timeout time.Duration
 	// Busy is the error of requests that come while Concurrency of them are being answered.
 	Busy error
-	// Logger is told of panics and of requests that are not answered; nil discards.
+	// Logger records panics and of requests that are not answered; nil discards.
 	Logger *slog.Logger
 }
 
@@ -40,8 +40,8 @@ type Endpoint struct {
 	Name    string
 	Subject string
 	Queue   string
-	// Answer returns the payload of the answer. Its error is the answer where it is an [Error], and else one with the code
-	// 500 and the error's text. It is called concurrently.
+	// Answer returns the payload of the answer. Its error is the answer where it is an [Error], and else one with the
+	// code 500 and the error's text. It is called concurrently.
 	Answer func(ctx context.Context, r Request) ([]byte, error)
 }
 

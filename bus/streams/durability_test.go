@@ -10,6 +10,7 @@ import (
 
 // How often somebody else's server syncs cannot be seen, which is said.
 func TestDurabilityOfAServerElsewhere(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	got, err := streams.DurabilityOf(bustest.Deadline(t), c)
 	if err != nil || !strings.Contains(got.Text, "one replica") || !strings.Contains(got.Text, "cannot be seen") ||

@@ -33,6 +33,7 @@ func configOf(t *testing.T, c *bus.Conn, stream string) jetstream.StreamConfig {
 }
 
 func TestSetupChangesNothingTheSecondTime(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	for _, stream := range everyStream { // what an operator may have added
 		cfg := configOf(t, c, stream)
@@ -60,6 +61,7 @@ func TestSetupChangesNothingTheSecondTime(t *testing.T) {
 }
 
 func TestSetupByManyProcessesAtOnce(t *testing.T) {
+	t.Parallel()
 	s := bustest.Server(t)
 	var g errgroup.Group
 	begin := make(chan struct{})
@@ -91,6 +93,7 @@ func TestSetupByManyProcessesAtOnce(t *testing.T) {
 }
 
 func TestSetupUpgradesLimits(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	o := streams.Options{
 		Partitions: streams.DefaultPartitions, DuplicateWindow: time.Minute, ToolDuplicateWindow: 3 * time.Minute,
@@ -123,6 +126,7 @@ func TestSetupUpgradesLimits(t *testing.T) {
 
 // A stream of an earlier version, without what has been added since, is brought up to date.
 func TestSetupUpgradesFeatures(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	for _, cfg := range []jetstream.StreamConfig{
 		{Name: "AGENT_EVT", Subjects: []string{"agent.evt.*"}},
@@ -164,6 +168,7 @@ func TestSetupUpgradesFeatures(t *testing.T) {
 }
 
 func TestSetupRefusesWhatItCannotChange(t *testing.T) {
+	t.Parallel()
 	source := &jetstream.StreamSource{Name: "ORIGIN"}
 	tests := []struct {
 		name    string
@@ -205,6 +210,7 @@ func TestSetupRefusesWhatItCannotChange(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			c := bustest.Connect(t, bustest.Server(t))
 			if _, err := c.JetStream().CreateStream(bustest.Deadline(t), jetstream.StreamConfig{Name: "ORIGIN"}); err != nil {
 				t.Fatal(err)
@@ -238,6 +244,7 @@ func TestSetupRefusesWhatItCannotChange(t *testing.T) {
 }
 
 func TestSetupRefusesBadOptions(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	for _, o := range []streams.Options{
 		{Partitions: -1}, {Partitions: 1025}, {Replicas: 6}, {UpdateMaxAge: time.Millisecond}, {DeadMaxAge: -time.Hour},
@@ -250,6 +257,7 @@ func TestSetupRefusesBadOptions(t *testing.T) {
 }
 
 func TestSetupWithoutJetStream(t *testing.T) {
+	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -275,6 +283,7 @@ func TestSetupWithoutJetStream(t *testing.T) {
 }
 
 func TestReplicasOnAServerThatStandsAlone(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	err := streams.Setup(bustest.Deadline(t), c, streams.Options{Replicas: 3})
 	if err == nil || !strings.Contains(err.Error(), "3 replicas need a cluster of at least 3 servers") {
@@ -286,6 +295,7 @@ func TestReplicasOnAServerThatStandsAlone(t *testing.T) {
 }
 
 func TestTwoPrefixesDoNotShareStreams(t *testing.T) {
+	t.Parallel()
 	s := bustest.Server(t)
 	for i, prefix := range []string{"acme.agents", "agent"} {
 		c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: s, Prefix: prefix})
@@ -303,6 +313,7 @@ func TestTwoPrefixesDoNotShareStreams(t *testing.T) {
 
 // Whoever may send a command could otherwise empty the inbox of all sessions with a roll-up.
 func TestASenderCannotRollTheInboxUp(t *testing.T) {
+	t.Parallel()
 	_, c := bustest.Small(t)
 	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.s1.prompt", []byte("stay")); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ const (
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
+	resourceBytes    = 64 << 20
 )
 
 // streamSpecs are the streams of docs/architecture.md, and the one that timers wait in.
@@ -176,6 +177,8 @@ func bucketSpecs(o Options) []spec {
 	return []spec{
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketTools, Description: "tools that workers announce",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketResources,
+			Description: "what workspaces have for prompts", MaxBytes: resourceBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketRunners, Description: "live runners",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions",
@@ -186,7 +189,10 @@ func bucketSpecs(o Options) []spec {
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
 			MaxBytes: profileBytes}),
-		blobSpec(o),
+		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketBlobs,
+			Description: "payloads too big for a message", MaxBytes: o.BlobMaxBytes}),
+		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketInputs,
+			Description: "inputs too big for a command", MaxBytes: inputBytes, TTL: inputAge}),
 	}
 }
 
@@ -211,17 +217,23 @@ func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
 	}
 }
 
-func blobSpec(o Options) spec {
-	name := schemas.BucketBlobs
+// Inputs are there for runners to take; what they take is kept in the log.
+const (
+	inputBytes = 1 << 30
+	inputAge   = 24 * time.Hour
+)
+
+func objectSpec(o Options, store jetstream.ObjectStoreConfig) spec {
+	store.Replicas = o.Replicas
+	name := store.Bucket
 	return spec{
 		want: jetstream.StreamConfig{
 			Name: "OBJ_" + name, Subjects: []string{"$O." + name + ".C.>", "$O." + name + ".M.>"},
 			Discard: jetstream.DiscardNew, AllowDirect: true, AllowRollup: true,
 		},
-		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: o.BlobMaxBytes},
+		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: store.MaxBytes, MaxAge: store.TTL},
 		create: func(ctx context.Context, js jetstream.JetStream) error {
-			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name,
-				Description: "payloads too big for a message", MaxBytes: o.BlobMaxBytes, Replicas: o.Replicas})
+			_, err := js.CreateObjectStore(ctx, store)
 			return err
 		},
 	}

@@ -20,8 +20,10 @@ import (
 
 // Commands are stored under their partition, schedules under their own subject, and what a schedule sends is a command.
 func TestInboxSubjects(t *testing.T) {
+	t.Parallel()
 	for _, prefix := range []string{"", "acme.agents"} {
 		t.Run("prefix "+prefix, func(t *testing.T) {
+			t.Parallel()
 			c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: bustest.Server(t), Prefix: prefix})
 			if err != nil {
 				t.Fatal(err)
@@ -75,6 +77,7 @@ func TestInboxSubjects(t *testing.T) {
 }
 
 func TestPartitionsAreUsed(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	for i := range 200 {
 		if _, err := c.JetStream().Publish(bustest.Deadline(t), c.Subjects().Command(fmt.Sprintf("s%d", i), "abort"),
@@ -101,6 +104,7 @@ func TestPartitionsAreUsed(t *testing.T) {
 
 // Viewers get events and updates on one wildcard; the stream of updates does not get the events.
 func TestLiveSubjects(t *testing.T) {
+	t.Parallel()
 	c := bustest.New(t)
 	view, err := c.NATS().SubscribeSync("agent.live.s1.>")
 	if err != nil {
@@ -145,6 +149,7 @@ func TestLiveSubjects(t *testing.T) {
 
 // A log never loses its beginning: full, it refuses; and no single event can be deleted.
 func TestLogKeepsEverything(t *testing.T) {
+	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{EventMaxBytes: 64 << 10}); err != nil {
 		t.Fatal(err)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // listCommand is `replay list`.
@@ -109,23 +111,61 @@ func (c *verifyCommand) options() options {
 type exportCommand struct {
 	Where    where    `embed:""`
 	All      bool     `brief:"" help:"Export every session, one after the other."`
+	Format   string   `enum:"events,pi,html,md" default:"events" brief:"" help:"Write events, or pi, html or md."`
+	CWD      string   `name:"cwd" placeholder:"DIR" help:"Name the directory that the work is about, for pi; else /."`
 	Sessions []string `arg:"" optional:"" placeholder:"SESSION|--all"`
 }
 
 // Check wants one session or all.
 func (c *exportCommand) Check(call *cli.Call) []error {
 	errs := count(call, c.Sessions, "SESSION|--all", 0, 1)
-	if (len(c.Sessions) == 1) == c.All {
+	switch {
+	case (len(c.Sessions) == 1) == c.All:
 		errs = append(errs, errors.New("export takes either a session or --all"))
+	case c.All && c.Format != formatEvents:
+		errs = append(errs, errors.New("--all writes events: another --format is a file for one session"))
 	}
 	return errs
 }
 
 // Run exports sessions.
 func (c *exportCommand) Run(ctx context.Context, io *cli.IO) error {
-	return invoked(ctx, io, c.options(), runExport)
+	return invoked(ctx, io, c.options(), func(ctx context.Context, a *app) error {
+		if c.Format == formatEvents {
+			return runExport(ctx, a)
+		}
+		return a.exportAs(ctx, c.Format, c.Sessions[0], cmp.Or(c.CWD, "/"))
+	})
 }
 
 func (c *exportCommand) options() options {
 	return options{where: c.Where, all: c.All, sessions: c.Sessions}
+}
+
+// importCommand is `replay import`.
+type importCommand struct {
+	Where   where    `embed:""`
+	Session string   `brief:"" placeholder:"SESSION" help:"Name the session; without it, it has the file's id."`
+	Files   []string `arg:"" optional:"" placeholder:"FILE ..."`
+}
+
+// Check wants files.
+func (c *importCommand) Check(*cli.Call) (errs []error) {
+	if len(c.Files) == 0 {
+		errs = append(errs, errors.New("wrong number of arguments: replay import takes one FILE or more"))
+	}
+	if c.Session != "" {
+		if len(c.Files) > 1 {
+			errs = append(errs, errors.New("--session names the session of one file"))
+		}
+		errs = append(errs, schemas.CheckSession(c.Session))
+	}
+	return errs
+}
+
+// Run imports files.
+func (c *importCommand) Run(ctx context.Context, io *cli.IO) error {
+	return invoked(ctx, io, options{where: c.Where}, func(ctx context.Context, a *app) error {
+		return a.importFiles(ctx, c.Session, c.Files)
+	})
 }

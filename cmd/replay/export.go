@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/replay/internal/page"
+	"github.com/loopbus/loopbus/cmd/replay/internal/pifile"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -81,4 +86,52 @@ func (a *app) printCloudEvent(ce event.Event) error {
 	line.WriteByte('\n')
 	_, err = a.jsonOut().Write(line.Bytes())
 	return err
+}
+
+// formatEvents is the format of logs as CloudEvents.
+const formatEvents = "events"
+
+// exportAs writes a session as a file of another format.
+func (a *app) exportAs(ctx context.Context, format, session, cwd string) error {
+	log, err := a.store.Open(ctx, session)
+	if err != nil {
+		return fmt.Errorf("export session %s: %w", session, err)
+	}
+	defer log.Close()
+	file, err := pifile.Export(session, cwd, log.Read(ctx, 1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("export session %s: %w", session, err)
+	case file.Header() == nil:
+		return noLog(session)
+	case format == "html":
+		return page.HTML(a.out, file)
+	case format == "md":
+		return page.Markdown(a.out, file)
+	}
+	return file.WriteLines(a.out)
+}
+
+// importFiles makes a session of each file. All of them are read before the first is written.
+func (a *app) importFiles(ctx context.Context, session string, files []string) error {
+	var all []*pifile.Imported
+	var errs []error
+	for _, path := range files {
+		im, err := pifile.ReadFile(path)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		all = append(all, im)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, im := range all {
+		id := cmp.Or(session, im.Session)
+		if err := pifile.Write(ctx, a.store, id, im.Events); err != nil {
+			return fmt.Errorf("import %s as session %s: %w", files[i], id, err)
+		}
+		fmt.Fprintf(a.out, "%s: session %s, %d entries\n", cli.Visible(files[i]), id, im.Entries)
+	}
+	return nil
 }

@@ -65,6 +65,7 @@ func storedHash(header map[string][]string, data []byte) string {
 }
 
 func TestExportCanBeReadBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.agentSession()
 	w.serviceSession()
@@ -94,6 +95,7 @@ func TestExportCanBeReadBack(t *testing.T) {
 
 // A log of before is exported byte for byte as it always was.
 func TestExportOfALogOfBefore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wr := w.writer("service")
 	wr.before = true

@@ -10,7 +10,8 @@ import (
 // follow shows a session's events and, in the transcript, the text that is being streamed, until ctx ends, which is no
 // error.
 func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event) error) error {
-	c, err := client.New(a.conn.NATS(), client.Options{Prefix: a.o.Connection.Prefix, Logger: a.log})
+	c, err := client.New(a.conn.NATS(), client.Options{Prefix: a.o.Connection.Prefix, Logger: a.log,
+		Dial: a.o.Connection.Settings()})
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ func (w *world) following(args ...string) (out *screen, stop func() result) {
 }
 
 func TestFollowShowsWhatComes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wr := w.writer("s1")
 	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{})
@@ -114,6 +115,7 @@ func TestFollowShowsWhatComes(t *testing.T) {
 }
 
 func TestFollowStopsInTheMiddleOfALine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	wr := w.writer("s1")
 	out, stop := w.following("s1")

@@ -31,6 +31,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestOutput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.agentSession()
 	w.serviceSession()

@@ -24,6 +24,7 @@ func (answering) Definitions(context.Context) ([]schemas.ToolDefinition, error) 
 }
 
 func TestVerifyOfWhatAHostHasSaved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	tools := answering{make(chan schemas.ToolRequest, 1)}
 	model := &replies{

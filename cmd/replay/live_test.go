@@ -89,6 +89,7 @@ var manyContents = []schemas.Contents{
 }
 
 func TestStreamedTextEndsAsTheWholeMessage(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		contents := manyContents[r.IntN(len(manyContents))]
@@ -114,6 +115,7 @@ func TestStreamedTextEndsAsTheWholeMessage(t *testing.T) {
 }
 
 func TestStreamedTextWithAGapIsShownWholeAtItsEnd(t *testing.T) {
+	t.Parallel()
 	s := streamed(rand.New(rand.NewPCG(2, 1)), schemas.Contents{schemas.Text{Text: "one two three four"}})
 	whole := s.whole(t)
 	play := func(updates ...schemas.Update) string {
@@ -152,6 +154,7 @@ func TestStreamedTextWithAGapIsShownWholeAtItsEnd(t *testing.T) {
 }
 
 func TestStreamedTextInterrupted(t *testing.T) {
+	t.Parallel()
 	s := streamed(rand.New(rand.NewPCG(1, 1)), schemas.Contents{schemas.Text{Text: "one two"}})
 	got := shown(t, func(tr *transcript) error {
 		if err := tr.event(s.start); err != nil {

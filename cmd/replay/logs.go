@@ -21,83 +21,88 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// connectTimeout bounds how long to try to reach the server.
+// connectTimeout bounds how long the server may take to say whether it has logs.
 const connectTimeout = 5 * time.Second
 
 // logs is where the sessions' logs are read from.
 type logs struct {
-	server *embedded.Server // of --store and --archive
-	dir    string           // of the server of --archive
-	conn   *bus.Conn
-	store  *eventstore.Store
+	conn  *bus.Conn
+	store *eventstore.Store
 }
 
-// openLogs connects to the server, or starts one on the store that nobody but this process can reach. Neither creates
-// anything. The caller has to close it.
-func openLogs(ctx context.Context, o options, log *slog.Logger) (*logs, error) {
-	l := new(logs)
-	if err := l.open(ctx, o, log); err != nil {
-		l.close()
-		return nil, err
+// withLogs connects to the server, or starts one on the store or for the archive, which nobody but this process can
+// reach, and has do read the logs. Nothing is created but what goes with this process.
+func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.Context, *logs) error) error {
+	read := func(ctx context.Context, conn *bus.Conn) error {
+		l := &logs{conn: conn}
+		soon, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		if err := l.checkStream(soon); err != nil {
+			return err
+		}
+		var err error
+		l.store, err = eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), Logger: log,
+			ByConsumer: len(o.sessions) > 0})
+		if err != nil {
+			return err
+		}
+		return do(ctx, l)
 	}
-	return l, nil
-}
-
-func (l *logs) open(ctx context.Context, o options, log *slog.Logger) (err error) {
-	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
 	if o.Archive != "" {
-		return l.openArchive(ctx, o, log)
+		return withArchive(ctx, o.Archive, log, read)
 	}
-	if l.conn, err = l.connect(connecting, o, log); err != nil {
+	if o.Store == "" {
+		return o.Connection.Look(ctx, "replay", log, read)
+	}
+	server, err := openStore(o.Store, log)
+	if err != nil {
 		return err
 	}
-	if err := l.checkStream(connecting); err != nil {
+	defer server.Shutdown()
+	conn, err := bus.Connect(ctx, bus.ConnOptions{InProcess: server, Name: "replay", Prefix: o.Connection.Prefix,
+		Logger: log})
+	if err != nil {
 		return err
 	}
-	l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{Subjects: l.conn.Subjects(), Logger: log})
-	return err
+	defer conn.Close()
+	return read(ctx, conn)
 }
 
-// openArchive restores an archive on a server of its own, in a directory that goes with this process, so that all that
+// withArchive restores an archive on a server of its own, in a directory that goes with this process, so that all that
 // can be read and proved of a log can be of the archive.
-func (l *logs) openArchive(ctx context.Context, o options, log *slog.Logger) error {
-	file, err := os.Open(o.Archive)
+func withArchive(ctx context.Context, path string, log *slog.Logger,
+	read func(context.Context, *bus.Conn) error) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	if l.dir, err = os.MkdirTemp("", "loopbus-replay-"); err != nil {
-		return err
-	}
-	if l.server, err = embedded.Start(embedded.Options{StoreDir: l.dir, InProcessOnly: true, Name: "replay",
-		Logger: log}); err != nil {
-		return err
-	}
-	l.conn, err = bus.Connect(ctx, bus.ConnOptions{InProcess: l.server, Name: "replay", Logger: log})
+	dir, err := os.MkdirTemp("", "loopbus-replay-")
 	if err != nil {
 		return err
 	}
-	if err := streams.Setup(ctx, l.conn, streams.Options{}); err != nil {
+	defer func() { _ = os.RemoveAll(dir) }()
+	server, err := embedded.Start(embedded.Options{StoreDir: dir, InProcessOnly: true, Name: "replay", Logger: log})
+	if err != nil {
 		return err
 	}
-	if l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{Logger: log}); err != nil {
+	defer server.Shutdown()
+	conn, err := bus.Connect(ctx, bus.ConnOptions{InProcess: server, Name: "replay", Logger: log})
+	if err != nil {
 		return err
 	}
-	if _, err := archive.Restore(ctx, l.conn, l.store, file); err != nil {
-		return fmt.Errorf("%s: %w", o.Archive, err)
+	defer conn.Close()
+	if err := streams.Setup(ctx, conn, streams.Options{}); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (l *logs) connect(ctx context.Context, o options, log *slog.Logger) (conn *bus.Conn, err error) {
-	if o.Store == "" {
-		return o.Connection.Bus(ctx, "replay", log)
+	store, err := eventstore.New(conn.Events(), eventstore.Options{Logger: log})
+	if err != nil {
+		return err
 	}
-	if l.server, err = openStore(o.Store, log); err != nil {
-		return nil, err
+	if _, err := archive.Restore(ctx, conn, store, file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return bus.Connect(ctx, bus.ConnOptions{InProcess: l.server, Name: "replay", Prefix: o.Connection.Prefix, Logger: log})
+	return read(ctx, conn)
 }
 
 // openStore starts a server on a store that is there: the server itself would make a new one.
@@ -129,18 +134,6 @@ func (l *logs) checkStream(ctx context.Context) error {
 		return fmt.Errorf("stream %s holds %v and not %s: another --prefix is needed", schemas.StreamEvents, have, want)
 	}
 	return nil
-}
-
-func (l *logs) close() {
-	if l.conn != nil {
-		l.conn.Close()
-	}
-	if l.server != nil {
-		l.server.Shutdown()
-	}
-	if l.dir != "" {
-		_ = os.RemoveAll(l.dir)
-	}
 }
 
 // sessions returns what is known of every session, by name.

@@ -15,14 +15,15 @@ type grammar struct {
 	Show   showCommand   `cmd:"" help:"Show a session's transcript."`
 	State  stateCommand  `cmd:"" help:"Print the state that a session's log comes to, as JSON."`
 	Verify verifyCommand `cmd:"" help:"Prove that logs are complete, in order, valid and unchanged."`
-	Export exportCommand `cmd:"" help:"Write logs as CloudEvents, one JSON object per line."`
+	Export exportCommand `cmd:"" help:"Write logs as CloudEvents, one JSON object per line, or a session as a file."`
+	Import importCommand `cmd:"" help:"Make sessions from pi's session files."`
 }
 
 // program is replay's command line, to be read once.
 func program() *cli.Program {
 	return &cli.Program{
 		Name: "replay", Version: "0.1.0", Grammar: new(grammar),
-		About: "replay reads the logs of sessions. It changes nothing.",
+		About: "replay reads the logs of sessions. It changes nothing; but import makes new ones.",
 		Notes: "Exit status: 0 if all is well, 1 if not, 2 if the command line is wrong.",
 	}
 }

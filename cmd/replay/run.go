@@ -39,9 +39,8 @@ func invoked(ctx context.Context, io *cli.IO, o options, do func(context.Context
 	a := &app{o: o, out: out, toTerm: cli.IsTerminal(io.Stdout)}
 	a.style = style(cli.WantsColour(io.Stdout, io.Getenv))
 	a.log = slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if a.logs, err = openLogs(ctx, o, a.log); err != nil {
-		return err
-	}
-	defer a.close()
-	return do(ctx, a)
+	return withLogs(ctx, o, a.log, func(ctx context.Context, l *logs) error {
+		a.logs = l
+		return do(ctx, a)
+	})
 }

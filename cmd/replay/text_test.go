@@ -10,6 +10,7 @@ import (
 )
 
 func TestVisible(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"plain\n\ttext é 𝄞 👩\u200d💻": "plain\n\ttext é 𝄞 👩\u200d💻",
 		"\x1b[31mred":                `\x1b[31mred`,
@@ -26,6 +27,7 @@ func TestVisible(t *testing.T) {
 }
 
 func TestOneLineAndCut(t *testing.T) {
+	t.Parallel()
 	if got := oneLine("a\nb\tc", 10); got != `a\nb\tc` {
 		t.Errorf("got %q", got)
 	}
@@ -38,6 +40,7 @@ func TestOneLineAndCut(t *testing.T) {
 }
 
 func TestJSONForTerminal(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	in := "{\"a\":\"é\u009b\u202e\U000e0041\x7f\"}\n"
 	if n, err := (jsonForTerminal{&b}).Write([]byte(in)); n != len(in) || err != nil {
@@ -49,6 +52,7 @@ func TestJSONForTerminal(t *testing.T) {
 }
 
 func TestColourIsOnlyOurs(t *testing.T) {
+	t.Parallel()
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
 		if cli.WantsColour(os.Stdout, func(k string) string { return env[k] }) {
 			t.Errorf("colour with %v", env)

@@ -20,6 +20,7 @@ import (
 var unexported = cmp.AllowUnexported(result{}, options{}, moment{}, cli.Connection{})
 
 func TestStoreOfAServerThatIsNotRunning(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.agentSession()
 	w.bigSession()
@@ -40,6 +41,7 @@ func TestStoreOfAServerThatIsNotRunning(t *testing.T) {
 }
 
 func TestStoreInUse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.agentSession()
 	expect(t, invoke(t, nil, "verify", "--store", w.dir), cli.StatusBad, "", "in use by another server")
@@ -48,6 +50,7 @@ func TestStoreInUse(t *testing.T) {
 }
 
 func TestStoreThatIsNone(t *testing.T) {
+	t.Parallel()
 	parent := t.TempDir()
 	missing := filepath.Join(parent, "missing")
 	expect(t, invoke(t, nil, "list", "--store", missing), cli.StatusBad, "", "is no store with logs of sessions")
@@ -59,6 +62,7 @@ func TestStoreThatIsNone(t *testing.T) {
 }
 
 func TestServerWithoutLogs(t *testing.T) {
+	t.Parallel()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +80,7 @@ func TestServerWithoutLogs(t *testing.T) {
 }
 
 func TestServerThatCannotBeReached(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var stdout, stderr strings.Builder
@@ -85,6 +90,7 @@ func TestServerThatCannotBeReached(t *testing.T) {
 }
 
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(config, []byte("nats: nats://from-file:1\nprefix: team\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -138,6 +144,7 @@ func parse(args []string, getenv func(string) string) (o options, err error) {
 }
 
 func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ args, want string }{
 		{"", "no command given"},
 		{"lsit", `unknown command "lsit"`},

@@ -11,6 +11,7 @@ import (
 
 // TestBigEventsAreShownWhole has a reply that does not fit into a message of the bus: viewers fetch it from the log.
 func TestBigEventsAreShownWhole(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("x", 300_000)
 	script, err := json.Marshal([]map[string]string{{"text": text}})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestOneShotAsksAModelBehindTheBus(t *testing.T) {
+	t.Parallel()
 	script := write(t, "script.json", `[{"text":"said behind the bus"}]`)
 	for name, c := range map[string]struct {
 		args []string
@@ -24,6 +25,7 @@ func TestOneShotAsksAModelBehindTheBus(t *testing.T) {
 		"by nobody":  {[]string{"--model", "bus/scripted"}, 1, "no runner serves models (start one with --serve-models)"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, nil, append(c.args, "--prompt", "go")...).wantExit(c.code)
 			if got := p.stdout.String(); !strings.Contains(got, c.says) {
 				t.Errorf("%q is missing in:\n%s", c.says, got)
@@ -34,6 +36,7 @@ func TestOneShotAsksAModelBehindTheBus(t *testing.T) {
 
 // TestARunnerWithoutKeysAsksOneThatHasThem gives its model to a session, whichever of the two drives it.
 func TestARunnerWithoutKeysAsksOneThatHasThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	script := write(t, "script.json", `[{"text":"said behind the bus"}]`)
 	for _, args := range [][]string{{"--id", "serves", "--serve-models", "--script", script}, {"--id", "asks"}} {
@@ -52,6 +55,7 @@ func TestARunnerWithoutKeysAsksOneThatHasThem(t *testing.T) {
 
 // TestTheKeyServiceComesFirst asks for a vendor's model that nobody can reach: the error is that of the key service.
 func TestTheKeyServiceComesFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	asked := make(chan string, 10)
 	sub, err := w.conn.NATS().Subscribe("agent.key.*", func(m *nats.Msg) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // listed is a model as `runner models --json` shows it.
@@ -58,6 +59,23 @@ func (m *modelSettings) list(asJSON bool, out io.Writer) error {
 		"there: %s.\n",
 		m.catalogue.AsOf(), join(m.catalogue.Open()))
 	return err
+}
+
+// infos are the models as queries show them: the catalogue's, and those that need no vendor.
+func (m *modelSettings) infos() []schemas.ModelInfo {
+	list := []schemas.ModelInfo{{API: modelRehearsal, Provider: modelRehearsal, ID: modelRehearsal, Key: true}}
+	for _, model := range m.catalogue.Models() {
+		info := schemas.ModelInfo{
+			API: model.API, Provider: model.Provider, ID: model.ID, Name: model.Name, ContextWindow: model.ContextWindow,
+			MaxTokens: model.MaxTokens, Images: model.SeesImages(), Rates: schemas.ModelRates(model.Cost),
+			Key: m.hasKey(model.Provider),
+		}
+		if model.Reasoning {
+			info.ThinkingLevels = model.SupportedLevels()
+		}
+		list = append(list, info)
+	}
+	return list
 }
 
 // hasKey looks where keys can be looked for without running a program.

@@ -38,7 +38,7 @@ func (c *chatCommand) Run(ctx context.Context, io *cli.IO) error {
 			return c.converse(ctx, cl, io)
 		})
 	}
-	cl, err := o.Server.Client(ctx, "loopbus runner chat", o.Observe.logger(io))
+	cl, err := o.Server.Client(ctx, "loopbus runner chat", o.Observe.Logger(io))
 	if err != nil {
 		return err
 	}

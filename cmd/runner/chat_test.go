@@ -94,8 +94,13 @@ func TestChatOnATerminal(t *testing.T) {
 	p.sees("/help says what can be typed")
 	p.types("go on\r")
 	p.sees("waits for approval: bash")
+	p.types("mind the gap\r") // steers: it reaches the model with the call's result
 	p.types("/y\r")
 	p.sees("all done")
+	before, _, _ := strings.Cut(p.out.String(), "all done")
+	if !strings.Contains(before, "you: mind the gap") {
+		t.Errorf("the steer did not reach the model before its reply:\n%s", p.out.String())
+	}
 	if got := p.out.String(); !strings.Contains(got, "ok: 2 lines (c") || strings.Contains(got, "| folded") {
 		t.Errorf("the call is not folded:\n%s", got)
 	}
@@ -105,8 +110,13 @@ func TestChatOnATerminal(t *testing.T) {
 	p.sees("folded\r\n")
 	p.types("more\r")
 	p.sees("half a line")
+	p.types("left over\r")
+	eventually(t, "both steers are queued", func() bool { return strings.Count(p.out.String(), "queued: steer") == 2 })
 	p.types("\x03")
 	p.sees("abort_signal after")
+	p.sees("waiting for the next run: 1 steer; /clear withdraws it")
+	p.types("/clear\r")
+	p.sees("nothing is queued any more")
 	p.types("\x03")
 	p.ends()
 }

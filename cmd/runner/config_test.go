@@ -20,6 +20,7 @@ func parse(args []string, getenv func(string) string) (*defaultCommand, error) {
 }
 
 func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
+	t.Parallel()
 	p := start(t, []string{"LOOPBUS_THINKING=deeply", "LOOPBUS_MAX_COST=much"},
 		"--config", write(t, "c.yaml", "colour: red\nconcurrency: 0\n"), "--store", "data", "--partitions", "0", "--replicas",
 		"2",
@@ -48,6 +49,7 @@ func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
 }
 
 func TestNoOtherServerBesideNATS(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--store", "data"}, {"--sync-always"},
 		{"--sync-interval", "5s"}} {
 		p := start(t, nil, append(args, "--nats", "nats://127.0.0.1:1")...).wantExit(2)
@@ -58,6 +60,7 @@ func TestNoOtherServerBesideNATS(t *testing.T) {
 }
 
 func TestReplicasNeedACluster(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "--replicas", "3").wantExit(2)
 	if got := p.stderr.String(); !strings.Contains(got, "--replicas: 3 need a cluster") || strings.Count(got, "\n") != 1 {
 		t.Errorf("stderr has %q", got)
@@ -65,6 +68,7 @@ func TestReplicasNeedACluster(t *testing.T) {
 }
 
 func TestHelpHasALineForEachFlag(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "help", "--all").wantExit(0)
 	lines := map[string]int{}
 	for line := range strings.Lines(p.stdout.String()) {
@@ -88,6 +92,7 @@ func TestHelpHasALineForEachFlag(t *testing.T) {
 }
 
 func TestFlagsGoBeforeEnvironmentAndFile(t *testing.T) {
+	t.Parallel()
 	file := write(t, "c.yaml", "model: rehearsal\nthinking: low\nmax-turns: 3\nid: of-the-file\nidle-timeout: "+
 		"5s\ntools: [ls]\nprompt: hello\n")
 	env := map[string]string{"LOOPBUS_CONFIG": file, "LOOPBUS_MAX_TURNS": "4", "LOOPBUS_ID": "of-the-environment"}

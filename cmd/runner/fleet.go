@@ -64,12 +64,12 @@ type fleet struct {
 	others map[string]string // digests by id, of those that differ
 }
 
-// joinFleet tells the other runners of this one's settings and hears theirs, until the connection is closed. Whoever
+// joinFleet publishes this runner's settings and receives the others', until the connection is closed. Whoever
 // differs is warned about, here and there.
 func joinFleet(conn *bus.Conn, id, digest string, log *slog.Logger) (*fleet, error) {
 	f := &fleet{own: announcement{ID: id, Settings: digest}, nc: conn.NATS(), log: log, others: map[string]string{},
 		subject: conn.Subjects().Prefix() + ".svc.runner.settings"}
-	if _, err := f.nc.Subscribe(f.subject, f.hear); err != nil {
+	if _, err := f.nc.Subscribe(f.subject, f.receive); err != nil {
 		return nil, fmt.Errorf("hear of the settings of other runners: %w", err)
 	}
 	return f, f.tell(true)
@@ -91,7 +91,7 @@ func (f *fleet) tell(asks bool) error {
 // maxOthers bounds how many runners that differ are remembered: whoever may publish could name any number.
 const maxOthers = 1000
 
-func (f *fleet) hear(m *nats.Msg) {
+func (f *fleet) receive(m *nats.Msg) {
 	var a announcement
 	if json.Unmarshal(m.Data, &a) != nil || a.ID == f.own.ID || schemas.CheckToken("runner id", a.ID) != nil {
 		return

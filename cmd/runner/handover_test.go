@@ -65,8 +65,8 @@ func (o outcome) equal(other outcome) bool {
 }
 
 // A model call is under way when its runner goes. Another one takes the session up where the log ends: the tool is not
-// called again, the reply is asked for again, and the run has one end. A runner that is told to stop hands its sessions
-// over at once; one that is killed is missed after the timeouts of the inbox.
+// called again, the reply is asked for again, and the run has one end. A runner that is asked to stop hands its
+// sessions over at once; one that is killed is missed after the timeouts of the inbox.
 func TestAnotherRunnerGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

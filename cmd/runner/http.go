@@ -3,50 +3,58 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/loopbus/loopbus/bus/queries"
 	natsservice "github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
+	"github.com/loopbus/loopbus/cmd/wiring"
 )
 
 // version is the version the runner announces itself with.
 const version = "0.1.0"
 
 // serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions, its own tools are
-// announced, and the servers store what it says) and /metrics.
+// announced, and the servers store what it says) and /metrics, and serves the console and the bridges.
 func (s *service) serveHTTP(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if reason := s.unready(ctx); reason != "" {
-			http.Error(w, reason, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
+	listener, err := s.listenHTTP()
 	if err != nil {
-		return fmt.Errorf("--http: %w", err)
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = server.Shutdown(stop)
-	})()
-	s.log.Info("health and metrics", "address", listener.Addr().String())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	defer listener.Close()
+	d, err := s.openDoor(ctx, listener.Addr())
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	site := observe.Site{Metrics: s.registry, Unready: func() string { return s.unready(ctx) }, Log: s.log}
+	if d != nil {
+		site.Others, site.Closing = d.site, d.nats.Close
+	}
+	if d != nil && d.page {
+		fmt.Fprintf(s.out, "console: %s\n", d.link(listener.Addr()))
+	}
+	return site.Serve(ctx, listener)
+}
+
+// listenHTTP listens at the address of --http. Where nobody has chosen one and the default is taken, as by another
+// runner on this machine, it is a free port.
+func (s *service) listenHTTP() (net.Listener, error) {
+	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
+	if err == nil {
+		return listener, nil
+	}
+	if s.o.Web.picked {
+		taken := err
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
+			s.log.Warn("the default address of --http is taken: a free port is used", "err", taken,
+				"address", listener.Addr().String())
+			return listener, nil
+		}
+	}
+	return nil, fmt.Errorf("--http: %w", err)
 }
 
 // unready says why the runner should get no traffic, or "".
@@ -80,7 +88,8 @@ type status struct {
 // announce lists the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
 func (s *service) announce(ctx context.Context) error {
 	prefix := s.Conn.Subjects().Prefix()
-	endpoints := append(s.Queries(s.o.Models.window), natsservice.Endpoint{
+	catalogue := wiring.Catalogue{Window: s.o.Models.window, Models: s.o.Models.infos}
+	endpoints := append(s.Queries(catalogue), natsservice.Endpoint{
 		Name: "status", Subject: prefix + ".svc.runner.status",
 		Answer: func(context.Context, natsservice.Request) ([]byte, error) {
 			return json.Marshal(status{

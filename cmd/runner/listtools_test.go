@@ -58,6 +58,7 @@ func (w *world) listTools(args ...string) string {
 // TestToolsAreListed has three workers announce a tool in two versions, and calls wait in a workspace that has none.
 // The world's own worker serves bash.
 func TestToolsAreListed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	yes := true
 	search := schemas.ToolDefinition{Name: "search", Version: "9",
@@ -103,6 +104,7 @@ func TestToolsAreListed(t *testing.T) {
 }
 
 func TestListToolsSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	err := run(t.Context(), []string{"tools", "--nats", "nats://127.0.0.1:1", "--prefix", "a b"},
 		func(string) string { return "" }, &out, &out)

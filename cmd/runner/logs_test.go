@@ -9,6 +9,7 @@ import (
 // TestLogsHoldNoContent runs at the most talkative level: what was said and what tools answered is nobody's business
 // who reads logs.
 func TestLogsHoldNoContent(t *testing.T) {
+	t.Parallel()
 	var shown, logged bytes.Buffer
 	args := []string{"--prompt", "!echo s3cr3t-$((40+2))", "--log-level", "debug", "--root", t.TempDir()}
 	if err := run(t.Context(), args, func(string) string { return "" }, &shown, &logged); err != nil {

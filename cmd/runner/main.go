@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -41,6 +42,8 @@ type grammar struct {
 	Tools    listing.Tools    `cmd:"" help:"List the tools that workers announce."`
 	Profiles listing.Profiles `cmd:"" help:"List the named agents that sessions may follow."`
 
+	Permissions permissionsCommand `cmd:"" help:"Write the NATS configuration of a user with roles."`
+
 	SessionsList    sessions.List    `cmd:"" name:"sessions list" help:"List the sessions, the most recently active first."`
 	SessionsDelete  sessions.Delete  `cmd:"" name:"sessions delete" help:"Delete sessions and all there is of them."`
 	SessionsExport  sessions.Export  `cmd:"" name:"sessions export" help:"Write logs as CloudEvents, one a line."`
@@ -59,13 +62,23 @@ func program() (*cli.Program, *grammar) {
 		Vars: kong.Vars{
 			"takeover": inbox.DefaultTakeover.String(), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
+			"httpDefault": " (default 127.0.0.1:8080; with a prompt off)", "levelDefault": " (default info; with a prompt warn)",
+			"bridges":    strings.Join(bridgeNames(), ", "),
 			"extensions": strings.Join(schemas.ExtensionTools(), ","),
 		},
 	}, g
 }
 
+// gcPercent is how much of what it holds the runner may allocate before it collects garbage, unless GOGC says so. Go's
+// default is 100. Half of what a runner with its server holds under load are the blocks of the store, 8 MiB each, which
+// cost the collector nothing, and of which as much again would be garbage.
+const gcPercent = 40
+
 func main() {
 	bash.RunHelper()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	io := &cli.IO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ()}
 	p, _ := program()
 	os.Exit(cli.Exit(p.Name, p.Run(signals.Context(), os.Args[1:], io), os.Stderr))
@@ -84,5 +97,5 @@ type serveCommand struct {
 
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
-	return serve(ctx, &c.Options, c.Options.Observe.logger(io))
+	return serve(ctx, &c.Options, io)
 }

@@ -71,7 +71,10 @@ func (m *modelSettings) sources(conn *bus.Conn) keys.Chain {
 
 // prepare puts into a request what the session does not say.
 func (m *modelSettings) prepare(r *providers.Request) {
-	r.Temperature, r.MaxTokens, r.ThinkingBudgets = m.degrees, int64(m.MaxOutput), m.budgets
+	r.Temperature, r.ThinkingBudgets = m.degrees, m.budgets
+	if r.MaxTokens == 0 {
+		r.MaxTokens = int64(m.MaxOutput)
+	}
 	r.CacheRetention = providers.CacheRetention(m.CacheRetention)
 }
 

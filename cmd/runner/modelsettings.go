@@ -20,6 +20,7 @@ import (
 type modelSettings struct {
 	Model           string   `brief:"" help:"Use this model: provider/id, alias, bus/ID, rehearsal or scripted."`
 	Fallbacks       []string `brief:"" help:"Ask these models in order when the model fails for good."`
+	SummaryModel    string   `help:"Have this model write the summaries of long contexts; that of the run unless given."`
 	Thinking        string   `default:"off" brief:"" help:"Think off, minimal, low, medium, high or xhigh."`
 	Script          string   `placeholder:"FILE" help:"Play this file as the model scripted."`
 	ThinkingBudgets []string `help:"Give thinking so many tokens by level, such as low=2048,high=16384."`
@@ -44,6 +45,7 @@ type modelSettings struct {
 	budgets         map[schemas.ThinkingLevel]int64
 	chosen          schemas.ModelRef
 	chosenFallbacks []schemas.ModelRef
+	chosenSummary   *schemas.ModelRef
 	getenv          func(string) string
 	chosenBecause   string // where nobody asked for a model
 }
@@ -82,6 +84,11 @@ func (m *modelSettings) resolve(getenv func(string) string) (errs []error) {
 		ref, err := m.find(name)
 		fail("--fallbacks", err)
 		m.chosenFallbacks = append(m.chosenFallbacks, ref)
+	}
+	if m.SummaryModel != "" {
+		ref, err := m.find(m.SummaryModel)
+		fail("--summary-model", err)
+		m.chosenSummary = &ref
 	}
 	return errs
 }

@@ -35,7 +35,10 @@ func runPrompt(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 // runEmbedded starts a runner with a server of its own and sends it the prompt as any client would.
 func runEmbedded(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
 	return withRunner(ctx, call, o, once.Session, func(ended context.Context, c *client.Client) error {
-		shot := newOneShot(c, call.IO, once)
+		shot, err := newOneShot(c, call.IO, once)
+		if err != nil {
+			return err
+		}
 		shot.approver.alone = !call.Given("listen")
 		return shot.run(ended)
 	})
@@ -48,7 +51,7 @@ func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	if notice := o.Models.chosenBecause; notice != "" {
 		fmt.Fprintln(call.IO.Stderr, notice)
 	}
-	s, err := open(ctx, o, o.Observe.logger(call.IO))
+	s, err := open(ctx, o, o.Observe.Logger(call.IO))
 	if err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	return errors.Join(outcome, err)
 }
 
-// interrupted says what becomes of a run whose runner was told to stop.
+// interrupted says what becomes of a run whose runner was asked to stop.
 func (s *service) interrupted(ctx context.Context, session string) error {
 	text := fmt.Sprintf("%s; the run of session %s stops here and is gone", context.Cause(ctx), session)
 	if s.o.Server.Store != "" {
@@ -97,7 +100,7 @@ func withStatus(ctx context.Context, err error) error {
 // oneShot sends a prompt and shows its run.
 type oneShot struct {
 	session  *client.Session
-	prompt   string
+	prompt   schemas.Input
 	show     view.Shower
 	terminal *view.Terminal // nil with --json
 	approver *approver
@@ -105,8 +108,12 @@ type oneShot struct {
 	mu sync.Mutex // for what is shown: who answers an approval is told something, too
 }
 
-func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) *oneShot {
-	s := &oneShot{session: c.Session(once.Session), prompt: once.Prompt}
+func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) (*oneShot, error) {
+	in, err := once.input(io.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	s := &oneShot{session: c.Session(once.Session), prompt: in}
 	if once.JSON {
 		s.show = view.JSON{Out: io.Stdout}
 	} else {
@@ -114,7 +121,7 @@ func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) *oneShot {
 		s.show = s.terminal
 	}
 	s.approver = newApprover(s.session, c.Subjects(), io, s.say(io.Stderr))
-	return s
+	return s, nil
 }
 
 // say is how lines of the program's own are shown: among the output for a person, else on stderr.
@@ -132,7 +139,7 @@ func (s *oneShot) say(stderr io.Writer) func(string) {
 
 // run sends the prompt and shows the run to its end.
 func (s *oneShot) run(ctx context.Context) error {
-	run, err := s.session.Prompt(ctx, client.Text(s.prompt))
+	run, err := s.session.Prompt(ctx, s.prompt)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 // A server whose streams cannot be used is an error that says so, and everything started until then is closed again:
 // the store can be opened once more.
 func TestRunRefusesIncompatibleStreams(t *testing.T) {
+	t.Parallel()
 	store := t.TempDir()
 	once := func(flags ...string) (string, error) {
 		var stdout, stderr bytes.Buffer

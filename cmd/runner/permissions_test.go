@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,9 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/models"
+	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/providers/keys"
@@ -23,26 +27,38 @@ import (
 // admin is the user of the tests, who may do everything.
 const admin = "admin"
 
-// guarded is a server that knows its users, with the permissions that docs/operations.md names.
+// guarded is a server that knows its users, with the permissions of their roles.
 type guarded struct {
 	t   *testing.T
 	url string // nats://host:port
 }
 
-// newGuarded starts a server with a user for each entry: its roles. Whoever serves models may answer in any's inbox.
-func newGuarded(t *testing.T, roles map[string][]string) *guarded {
+// newGuarded starts a server with a user for each entry: its roles. Whoever answers in inboxes may do so in anybody's.
+func newGuarded(t *testing.T, roles map[string][]permissions.Name) *guarded {
 	t.Helper()
-	users := []*server.User{{Username: admin, Password: admin}}
-	var names []string
-	for name := range roles {
-		names = append(names, name)
+	var users []permissions.User
+	names := slices.Sorted(maps.Keys(roles))
+	for _, name := range names {
+		users = append(users, permissions.User{Name: name, Password: name, Roles: roles[name], Session: "s1",
+			Queue: "bash", Worker: "w1", Hook: "beforeToolCall.policy", Answers: names})
 	}
-	for name, its := range roles {
-		users = append(users, &server.User{Username: name, Password: name, Permissions: granted(t, name, names, its...)})
+	config, err := permissions.Users(schemas.Subjects{}, []permissions.User{{Name: admin, Password: admin}}, users)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
-		StoreDir: t.TempDir(),
-		Users:    users, NoLog: true, NoSigs: true})
+	return &guarded{t, serveConfig(t, config)}
+}
+
+// serveConfig starts a server with a configuration and returns its URL.
+func serveConfig(t *testing.T, config string) string {
+	t.Helper()
+	o, err := server.ProcessConfigFile(write(t, "nats.conf", config))
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, config)
+	}
+	o.Host, o.Port, o.JetStream, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir()
+	o.NoLog, o.NoSigs = true, true
+	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +70,10 @@ func newGuarded(t *testing.T, roles map[string][]string) *guarded {
 	if !s.ReadyForConnections(deadline) {
 		t.Fatal("the server is not ready")
 	}
-	return &guarded{t, s.ClientURL()}
+	return s.ClientURL()
 }
+
+func inboxPrefix(user string) string { return "_INBOX_" + user }
 
 // as is the URL of a user.
 func (g *guarded) as(user string) string {
@@ -65,7 +83,8 @@ func (g *guarded) as(user string) string {
 // conn connects as a user, whose replies come to an inbox of his own.
 func (g *guarded) conn(user string) *bus.Conn {
 	g.t.Helper()
-	c, err := bus.Connect(g.t.Context(), bus.ConnOptions{URL: g.as(user), Name: user, InboxPrefix: inboxPrefix(user)})
+	c, err := bus.Connect(g.t.Context(), bus.ConnOptions{URL: g.as(user), Name: user,
+		Dial: dial.Settings{InboxPrefix: inboxPrefix(user)}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -76,9 +95,12 @@ func (g *guarded) conn(user string) *bus.Conn {
 // TestRunnersKeepToTheirPermissions has a runner that may do what the documents say and asks its model at another one,
 // which may do no more either.
 func TestRunnersKeepToTheirPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]string{"runner": {roleRunner, roleModels, roleTells},
-		"keyless": {roleNoKeys, roleTells}, "worker": {roleRunner}, "sender": {roleSender}, "querier": {roleQuerier},
-		"lister": {roleLister}})
+	t.Parallel()
+	g := newGuarded(t, map[string][]permissions.Name{
+		"runner":  {permissions.Runner, permissions.ModelServer, permissions.RunnerReplies},
+		"keyless": {permissions.KeylessRunner, permissions.RunnerReplies}, "worker": {permissions.Runner},
+		"sender": {permissions.Sender}, "querier": {permissions.Querier}, "lister": {permissions.Lister},
+	})
 	w := &world{t: t, url: g.as("worker"), conn: g.conn(admin), root: t.TempDir()}
 	if err := streams.Setup(t.Context(), w.conn, streams.Options{}); err != nil {
 		t.Fatal(err)
@@ -143,8 +165,9 @@ func (g *guarded) queried(session string) {
 
 // TestModelsAndKeysWithTheirPermissions has every role of a model call and of a key as a user of its own.
 func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]string{"asker": {roleAsker}, "models": {roleModels}, "keys": {roleKeys},
-		"keyuser": {roleKeyUser}})
+	t.Parallel()
+	g := newGuarded(t, map[string][]permissions.Name{"asker": {permissions.ModelUser},
+		"models": {permissions.ModelServer}, "keys": {permissions.KeyService}, "keyuser": {permissions.KeyUser}})
 	ended := make(chan struct{})
 	played, err := scripted.Parse([]byte(`[{"text":"said behind the bus"}]`))
 	if err != nil {
@@ -159,7 +182,7 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 	t.Cleanup(func() { stop(); <-ended })
 	<-s.Ready()
 
-	client := models.NewClient(g.conn("asker"), models.ClientOptions{Silence: deadline})
+	client := models.NewClient(g.conn("asker"), models.ClientOptions{IdleTimeout: deadline})
 	ask := func(ctx context.Context) (last *schemas.AssistantMessage) {
 		text := strings.Repeat("all work and no play ", 60_000) // more than one message carries
 		for e := range client.Stream(ctx, schemas.ModelRequest{Model: schemas.ModelRef{ID: "scripted"},
@@ -187,11 +210,14 @@ func TestModelsAndKeysWithTheirPermissions(t *testing.T) {
 
 // TestWhatRolesMayNot holds for each role what it may and, next to it, what it may not.
 func TestWhatRolesMayNot(t *testing.T) {
-	g := newGuarded(t, map[string][]string{
-		"sender": {roleSender}, "viewer": {roleViewer}, "worker": {roleWorker}, "asker": {roleAsker}, "models": {roleModels},
-		"keys": {roleKeys}, "keyuser": {roleKeyUser}, "runner": {roleRunner}, "keyless": {roleNoKeys},
-		"approver": {roleApprover}, "profiles": {roleProfiles}, "hook": {roleHook},
-		"querier": {roleQuerier}, "lister": {roleLister}, "teller": {roleTells},
+	t.Parallel()
+	g := newGuarded(t, map[string][]permissions.Name{
+		"sender": {permissions.Sender}, "viewer": {permissions.Viewer}, "worker": {permissions.Worker},
+		"asker": {permissions.ModelUser}, "models": {permissions.ModelServer}, "keys": {permissions.KeyService},
+		"keyuser": {permissions.KeyUser}, "runner": {permissions.Runner}, "keyless": {permissions.KeylessRunner},
+		"approver": {permissions.Approver}, "profiles": {permissions.Profiles}, "hook": {permissions.Hook},
+		"querier": {permissions.Querier}, "lister": {permissions.Lister}, "teller": {permissions.RunnerReplies},
+		"deleter": {permissions.Deleter},
 	})
 	for _, c := range []struct{ user, may, mayNot string }{
 		{"sender", "pub agent.cmd.s1.prompt", "pub agent.cmd.s2.prompt"},
@@ -231,6 +257,10 @@ func TestWhatRolesMayNot(t *testing.T) {
 		{"lister", "pub agent.query.sessions", "pub agent.query.s1.messages"},
 		{"teller", "pub _INBOX_sender.1", "pub agent.cmd.s1.abort"},
 		{"runner", "pub $KV.agent_sessions.v1.s1", "pub $KV.agent_profiles.x"},
+		{"runner", "pub $KV.agent_deletions.x", "pub $KV.other.x"},
+		{"deleter", "pub $JS.API.STREAM.PURGE.AGENT_EVT", "pub $JS.API.STREAM.DELETE.AGENT_EVT"},
+		{"deleter", "pub agent.cmd.s1.abort", "pub agent.cmd.s1.prompt"},
+		{"viewer", "sub agent.live.s1.event", "pub $JS.API.STREAM.PURGE.AGENT_EVT"},
 		{"keyless", "sub agent.cancel.*.*", "sub agent.key.anthropic"},
 		{"keyless", "pub agent.evt.s1", "pub agent.key.anthropic"},
 	} {

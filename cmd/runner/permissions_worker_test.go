@@ -11,6 +11,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -20,7 +21,8 @@ import (
 // TestAWorkerKeepsToItsPermissions has a worker that may do what the documents say for its queue, whose consumer
 // somebody else has made, and no more: it announces, takes a call, answers and withdraws.
 func TestAWorkerKeepsToItsPermissions(t *testing.T) {
-	g := newGuarded(t, map[string][]string{"worker": {roleWorker}})
+	t.Parallel()
+	g := newGuarded(t, map[string][]permissions.Name{"worker": {permissions.Worker}})
 	conn := g.conn(admin)
 	if err := streams.Setup(t.Context(), conn, streams.Options{}); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/schemas"
@@ -53,12 +55,17 @@ func (p *policy) tools(limit time.Duration) schemas.ToolPolicy {
 
 // serveExtensions serves the tools with which a model acts on its own session.
 func (s *service) serveExtensions(ctx context.Context) error {
-	set, err := extension.Tools(s.Conn.Send)
+	c, err := client.New(s.Conn.NATS(), client.Options{Name: s.o.Server.ID, Prefix: s.o.Server.Prefix,
+		Dial: s.o.Server.Settings(), RequestTimeout: natsio.AwayTimeout})
+	if err != nil {
+		return err
+	}
+	set, err := extension.Tools(c)
 	if err != nil {
 		return err
 	}
 	return toolserve.Serve(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID + "-x", Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait,
-		StopTimeout: s.o.Server.StopTimeout, Logger: s.log,
+		StopTimeout: s.o.Server.StopTimeout, Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	}, set)
 }

@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/tools/bash"
 )
 
@@ -24,17 +23,13 @@ const deadline = 60 * time.Second
 // asRunner in the environment makes the test binary the runner itself.
 const asRunner = "RUNNER_TEST_AS_RUNNER"
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
-// its source.
-const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
-
 func TestMain(m *testing.M) {
 	bash.RunHelper()
 	if os.Getenv(asRunner) != "" {
 		main()
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing))
+	bustest.Main(m)
 }
 
 // process is a runner of its own.

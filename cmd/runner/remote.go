@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -17,7 +18,7 @@ import (
 // what commands set for a session.
 var clientSettings = []string{
 	"nats", "context", "creds", "nkey", "user", "password", "token", "tls-ca", "tls-cert", "tls-key", "prefix",
-	"inbox-prefix", "config", "prompt", "session", "json", "abort-on-exit", "log-level", "log-json",
+	"inbox-prefix", "config", "prompt", "attach", "session", "json", "abort-on-exit", "log-level", "log-json",
 	"model", "models", "fallbacks", "thinking", "profile", "system-prompt", "workspace",
 }
 
@@ -51,12 +52,15 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 	if names := unused(call); len(names) > 0 {
 		fmt.Fprintf(call.IO.Stderr, "not used, because the runners at --nats have their own: %s\n", strings.Join(names, ", "))
 	}
-	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.logger(call.IO))
+	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.Logger(call.IO))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	shot := newOneShot(c, call.IO, once)
+	shot, err := newOneShot(c, call.IO, once)
+	if err != nil {
+		return err
+	}
 	if err := setSession(ctx, shot.session, call, o); err != nil {
 		return err
 	}
@@ -68,7 +72,7 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 		return withStatus(ctx, shot.abort(ctx))
 	}
 	return withStatus(ctx, fmt.Errorf("%s; the run of session %s goes on. To watch it: replay show %s --follow --nats %s",
-		context.Cause(ctx), once.Session, once.Session, c.NATS().ConnectedUrlRedacted()))
+		context.Cause(ctx), once.Session, once.Session, dial.Connected(c.NATS())))
 }
 
 // setSession sends the commands that the settings ask for, each once its predecessor has taken effect.
@@ -100,7 +104,7 @@ func setSession(ctx context.Context, s *client.Session, call *cli.Call, o *optio
 // abortTimeout is how long the run may take to end after it was aborted.
 const abortTimeout = 15 * time.Second
 
-// abort ends the run because its client was told to stop, and says what came of it.
+// abort ends the run because its client was asked to stop, and says what came of it.
 func (s *oneShot) abort(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,9 +15,10 @@ import (
 
 // onceSettings are those of the one-shot form.
 type onceSettings struct {
-	Prompt  string `brief:"" help:"Send this prompt and show its run; - reads it from standard input."`
-	Session string `brief:"" help:"Send the prompt to this session (default a new one)."`
-	JSON    bool   `name:"json" brief:"" help:"Print the run as CloudEvents, one JSON a line."`
+	Prompt  string    `brief:"" help:"Send this prompt and show its run; - reads it from standard input."`
+	Attach  cli.Lines `placeholder:"FILE" help:"Attach an image or a text to the prompt; - reads it from standard input."`
+	Session string    `brief:"" help:"Send the prompt to this session (default a new one)."`
+	JSON    bool      `name:"json" brief:"" help:"Print the run as CloudEvents, one JSON a line."`
 
 	AbortOnExit bool `brief:"" help:"Abort the run when interrupted; with --nats it goes on otherwise."`
 }
@@ -33,6 +35,8 @@ func (o *onceSettings) Check(c *cli.Call) (errs []error) {
 		errs = append(errs, errors.New("--prompt: is empty"))
 	case c.Command == commandDefault && !given && (c.Given("session") || o.JSON):
 		errs = append(errs, errors.New("--session and --json go with --prompt"))
+	case c.Command == commandDefault && !given && c.ByFlag("attach"):
+		errs = append(errs, errors.New("--attach goes with --prompt"))
 	}
 	return errs
 }
@@ -44,6 +48,9 @@ const maxPrompt = 4 << 20
 func (o *onceSettings) read(stdin io.Reader) error {
 	if o.Prompt != "-" {
 		return nil
+	}
+	if slices.Contains(o.Attach, "-") {
+		return cli.UsageError{Err: errors.New("--attach: standard input is the prompt already")}
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, maxPrompt))
 	if err != nil {
@@ -77,7 +84,7 @@ func (c *defaultCommand) Run(ctx context.Context, io *cli.IO) error {
 	if c.Options.once {
 		return runPrompt(ctx, c.call, &c.Options, &c.Once)
 	}
-	return serve(ctx, &c.Options, c.Options.Observe.logger(io))
+	return serve(ctx, &c.Options, io)
 }
 
 // runCommand is `runner run`.

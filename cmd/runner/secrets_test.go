@@ -19,19 +19,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// eavesdropper hears everything that is said on a bus, and keeps where the secret was. Answers of a key service are
+// sniffer receives every message on a bus, and keeps where the secret was. Answers of a key service are
 // where it belongs.
-type eavesdropper struct {
-	mu      sync.Mutex
-	answers map[string]bool // subjects
-	heard   int
-	told    []string
+type sniffer struct {
+	mu       sync.Mutex
+	answers  map[string]bool // subjects
+	messages int
+	leaks    []string
 }
 
-func (w *world) eavesdrop() *eavesdropper {
+func (w *world) sniff() *sniffer {
 	w.t.Helper()
-	e := &eavesdropper{answers: map[string]bool{}}
-	sub, err := w.conn.NATS().Subscribe(">", e.hear)
+	e := &sniffer{answers: map[string]bool{}}
+	sub, err := w.conn.NATS().Subscribe(">", e.receive)
 	if err == nil {
 		err = sub.SetPendingLimits(-1, -1)
 	}
@@ -42,15 +42,15 @@ func (w *world) eavesdrop() *eavesdropper {
 	return e
 }
 
-func (e *eavesdropper) hear(m *nats.Msg) {
+func (e *sniffer) receive(m *nats.Msg) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.heard++
+	e.messages++
 	if strings.HasPrefix(m.Subject, "agent.key.") {
 		e.answers[m.Reply] = true
 	}
 	if !e.answers[m.Subject] && strings.Contains(m.Subject+fmt.Sprint(m.Header)+string(m.Data), secret) {
-		e.told = append(e.told, m.Subject)
+		e.leaks = append(e.leaks, m.Subject)
 	}
 }
 
@@ -74,10 +74,11 @@ func wantNoSecretIn(t *testing.T, dir string) {
 	}
 }
 
-// TestNoKeyIsToldOverTheBus has a runner that gets its keys from a key service serve the models of every API to others,
+// TestNoKeyIsSentOverTheBus has a runner that gets its keys from a key service serve the models of every API to others,
 // and a vendor that says the key back. The key is in no message but the service's own, no stored file, no log and no
 // event.
-func TestNoKeyIsToldOverTheBus(t *testing.T) {
+func TestNoKeyIsSentOverTheBus(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seen := make(chan bool, 100)
 	vendor := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -92,7 +93,7 @@ func TestNoKeyIsToldOverTheBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = keys.Unsubscribe() })
-	e := w.eavesdrop()
+	e := w.sniff()
 	if err := w.conn.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestNoKeyIsToldOverTheBus(t *testing.T) {
 		w.prompt(api)
 		log := w.until(api, 1, schemas.EventAgentEnd)
 		if end := log[len(log)-1].Data.(*schemas.AgentEnd); !strings.Contains(end.ErrorMessage, "is not valid") {
-			t.Errorf("%s: the run ends with %s %q, and the vendor's error is not told", api, end.TerminationReason,
+			t.Errorf("%s: the run ends with %s %q, and the vendor's error is not shown", api, end.TerminationReason,
 				end.ErrorMessage)
 		}
 		if len(seen) == 0 || !<-seen {
@@ -134,7 +135,8 @@ func TestNoKeyIsToldOverTheBus(t *testing.T) {
 	wantNoSecretIn(t, w.dir)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.told) > 0 || len(e.answers) < len(vendors) || e.heard < 10*len(vendors) {
-		t.Errorf("of %d messages these tell the key: %v; the key service was asked %d times", e.heard, e.told, len(e.answers))
+	if len(e.leaks) > 0 || len(e.answers) < len(vendors) || e.messages < 10*len(vendors) {
+		t.Errorf("of %d messages these have the key: %v; the key service was asked %d times", e.messages,
+			e.leaks, len(e.answers))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,13 +10,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
@@ -32,17 +35,21 @@ type service struct {
 	log      *slog.Logger
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
-	outputs  string // directory of outputs of commands that are too long to be shown; "" is the default
+	traces   *observe.Traces
+	out      io.Writer // where links are printed
+	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
 	closers  []func()
 }
 
 // serve runs until ctx ends and drains.
-func serve(ctx context.Context, o *options, log *slog.Logger) error {
+func serve(ctx context.Context, o *options, io *cli.IO) error {
+	log := o.Observe.Logger(io)
 	s, err := open(ctx, o, log)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	s.out = io.Stdout
 	durability, err := s.durability(ctx)
 	if err != nil {
 		return err
@@ -71,14 +78,12 @@ func (s *service) where() string {
 	if s.server != nil {
 		return s.server.ClientURL()
 	}
-	return s.Conn.NATS().ConnectedUrlRedacted()
+	return dial.Connected(s.Conn.NATS())
 }
 
 // open starts or reaches the server, makes the streams, and puts the parts together.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: prometheus.NewRegistry()}
-	s.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -91,12 +96,12 @@ func (s *service) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tracing, err := newTracing(ctx, s.o)
+	traces, err := observe.NewTraces(ctx, s.o.Observe.OTLP, "runner", s.o.Server.ID)
 	if err != nil {
 		return err
 	}
-	s.closers = append(s.closers, tracing.close)
-	if s.Runner, err = wiring.New(ctx, conn, s.o.runner(conn, tracing, s.log, s.registry)); err != nil {
+	s.traces, s.closers = traces, append(s.closers, traces.Close)
+	if s.Runner, err = wiring.New(ctx, conn, s.o.runner(conn, traces, s.log, s.registry)); err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.Runner.Close)
@@ -120,7 +125,7 @@ func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger,
 				Model: model, Retryable: model.Retryable, Tracer: tracer,
 				IdleTimeout: o.Limits.IdleTimeout, AbortGrace: o.Sessions.AbortGrace, CallWindow: o.Tools.Window,
 			},
-			CheckModel: model.check, Defaults: o.runDefaults(), Policy: o.Policy.tools(o.Tools.ToolTimeout),
+			CheckModel: model.check, Window: o.Models.window, Defaults: o.runDefaults(), Policy: o.Policy.tools(o.Tools.ToolTimeout),
 			Profile: o.Sessions.Profile,
 		},
 		Retention: o.Retention.rules,
@@ -183,6 +188,10 @@ func (o *options) runDefaults() schemas.RunConfig {
 		ThinkingLevel: schemas.ThinkingLevel(o.Models.Thinking), SystemPrompt: o.Sessions.SystemPrompt,
 		Limits: o.Limits.schema(), Retry: o.Limits.retry(), Workspace: o.Sessions.Workspace,
 		Approval: o.Policy.approval(), Hooks: o.Policy.hookRefs,
+		Compaction: schemas.CompactionPolicy{
+			Enabled: !o.Sessions.NoCompaction, ReserveTokens: int64(o.Sessions.CompactReserve),
+			KeepRecentTokens: int64(o.Sessions.CompactKeep), Model: o.Models.chosenSummary,
+		},
 	}
 }
 
@@ -195,7 +204,7 @@ func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) e
 	if len(s.o.Policy.ExtensionTools) > 0 {
 		beside = append(beside, s.serveExtensions)
 	}
-	if s.o.Observe.HTTP != "off" {
+	if s.o.Observe.HTTP != observe.Off {
 		beside = append(beside, s.serveHTTP)
 	}
 	err := s.Run(ctx, beside...)
@@ -207,8 +216,9 @@ func (s *service) serveTools(ctx context.Context) error {
 	return toolserve.Run(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID, Workspace: s.o.Sessions.Workspace, Tools: s.o.Tools.Tools, Root: s.o.Tools.Root,
 		Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait, StopTimeout: s.o.Server.StopTimeout,
-		Bash:    toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
-		Environ: os.Environ(), Logger: s.log, Registerer: s.registry,
+		NoResources: s.o.Tools.NoResources,
+		Bash:        toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
+		Environ:     os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	})
 }
 

@@ -38,7 +38,7 @@ func startServing(t *testing.T, args ...string) *process {
 	return start(t, nil, append([]string{"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-json"}, args...)...)
 }
 
-func dial(t *testing.T, p *process) *nats.Conn {
+func natsOf(t *testing.T, p *process) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(p.logged("runner starts", "nats"))
 	if err != nil {
@@ -62,9 +62,10 @@ func ask[T any](t *testing.T, nc *nats.Conn, subject string) (answer T) {
 }
 
 func TestServe(t *testing.T) {
+	t.Parallel()
 	p := startServing(t, "--id", "r1", "--model", "rehearsal", "--log-level", "debug").ready()
 	web := "http://" + p.logged("health and metrics", "address")
-	nc := dial(t, p)
+	nc := natsOf(t, p)
 
 	live, err := nc.SubscribeSync("agent.live.s1.event")
 	if err != nil {
@@ -87,7 +88,7 @@ func TestServe(t *testing.T) {
 	}
 
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok",
-		"/metrics": `loopbus_runs_total{reason="no_tool_calls"} 1`} {
+		"/metrics": `loopbus_runs_total{profile="",reason="no_tool_calls"} 1`} {
 		if code, body := get(web + path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %q is missing in\n%s", path, code, want, body)
 		}
@@ -126,7 +127,7 @@ func checkMicro(t *testing.T, nc *nats.Conn) {
 	for _, e := range info.Endpoints {
 		subjects[e.Name] = e.Subject
 	}
-	if len(subjects) != 11 || subjects["all-sessions"] != "agent.query.sessions" ||
+	if len(subjects) != 12 || subjects["all-sessions"] != "agent.query.sessions" ||
 		subjects["outcome"] != "agent.query.*.outcome" || info.Metadata["model"] == "" {
 		t.Fatalf("info: %+v", info)
 	}
@@ -156,6 +157,7 @@ func command(t *testing.T, nc *nats.Conn, subject, payload string) (a ack) {
 }
 
 func TestOneServerPerStore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startServing(t, "--store", dir).ready()
 	other := startServing(t, "--store", dir).wantExit(1)
@@ -168,12 +170,13 @@ func TestOneServerPerStore(t *testing.T) {
 
 // The second signal does not wait for what the first one lets finish: here a command that runs on.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	release := func() { _ = os.WriteFile(filepath.Join(root, "go"), nil, 0o600) }
 	t.Cleanup(release) // for the command, which nobody kills
 	p := startServing(t, "--model", "rehearsal", "--root", root, "--stop-timeout", "10m").ready()
 	web := "http://" + p.logged("health and metrics", "address")
-	command(t, dial(t, p), "agent.cmd.s1.prompt", "!touch begun; until [ -e go ]; do sleep 0.05; done")
+	command(t, natsOf(t, p), "agent.cmd.s1.prompt", "!touch begun; until [ -e go ]; do sleep 0.05; done")
 	eventually(t, "the command runs", func() bool {
 		_, err := os.Stat(filepath.Join(root, "begun"))
 		return err == nil

@@ -28,6 +28,7 @@ func (w *world) putProfile(name, value string) {
 
 // TestSessionToolsAreShown has a session follow a profile that allows it one tool of two, and asks why.
 func TestSessionToolsAreShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.putProfile("narrow", `{"tools":["bash","agent_interrupt"]}`)
 	start(t, nil, "--nats", w.url, "--id", "r1", "--profile", "narrow", "--http", "127.0.0.1:0", "--log-json").ready()
@@ -65,6 +66,7 @@ func TestSessionToolsAreShown(t *testing.T) {
 }
 
 func TestProfilesAreListed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.putProfile("narrow", `{"description":"Reads only.","tools":["read"],"model":{"provider":"openai","id":"gpt-5.4"}}`)
 	w.putProfile("broken", `{"tools":"read"}`)

@@ -3,18 +3,16 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -22,14 +20,15 @@ import (
 
 // options are the runner's settings.
 type options struct {
-	Config   cli.Config      `embed:""`
-	Server   serverSettings  `embed:"" group:"server"`
-	Sessions sessionSettings `embed:"" group:"sessions"`
-	Models   modelSettings   `embed:"" group:"models"`
-	Limits   limits          `embed:"" group:"limits"`
-	Policy   policy          `embed:"" group:"policy"`
-	Tools    toolSettings    `embed:"" group:"tools"`
-	Observe  observing       `embed:"" group:"observability"`
+	Config   cli.Config       `embed:""`
+	Server   serverSettings   `embed:"" group:"server"`
+	Sessions sessionSettings  `embed:"" group:"sessions"`
+	Models   modelSettings    `embed:"" group:"models"`
+	Limits   limits           `embed:"" group:"limits"`
+	Policy   policy           `embed:"" group:"policy"`
+	Tools    toolSettings     `embed:"" group:"tools"`
+	Observe  observe.Settings `embed:"" group:"observability"`
+	Web      webSettings      `embed:"" group:"web"`
 
 	Retention retentionSettings `embed:"" group:"sessions"`
 
@@ -87,22 +86,7 @@ func (o *serverSettings) Check(c *cli.Call) (errs []error) {
 	if err := inbox.CheckTakeover(o.Takeover); err != nil {
 		bad("--takeover: %w", err)
 	}
-	return append(errs, checkAddress("--listen", o.Listen))
-}
-
-// checkAddress wants host:port, or nothing.
-func checkAddress(flag, address string) error {
-	if address == "" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %q is not host:port", flag, address)
-	}
-	return nil
+	return append(errs, cli.CheckAddress("--listen", o.Listen))
 }
 
 // sessionSettings are what sessions are driven with that set nothing themselves, beside models and tools.
@@ -112,6 +96,9 @@ type sessionSettings struct {
 	Workspace      string        `brief:"" help:"Use the tools of this workspace for sessions that set none."`
 	UpdateInterval time.Duration `default:"25ms" help:"Join deltas to one message in this time; 0 joins none."`
 	AbortGrace     time.Duration `default:"10s" help:"Give tools this long to stop when a run is aborted."`
+	NoCompaction   bool          `help:"Sum up the older part of a context only when somebody asks for it."`
+	CompactReserve int           `default:"16384" help:"Keep so many tokens of a model's window free for its reply."`
+	CompactKeep    int           `default:"20000" help:"Keep so many tokens of the newest messages as they are."`
 }
 
 // Check looks at the names.
@@ -124,6 +111,9 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 			errs = append(errs, fmt.Errorf("--%s: %w", n.flag, err))
 		}
 	}
+	if o.CompactReserve < 1 || o.CompactKeep < 1 {
+		errs = append(errs, errors.New("--compact-reserve, --compact-keep: must be at least 1"))
+	}
 	return errs
 }
 
@@ -131,6 +121,7 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 type toolSettings struct {
 	Tools       []string      `default:"${tools}" brief:"" help:"Serve these tools; with --nats none unless given."`
 	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
+	NoResources bool          `help:"Do not use context files, skills and prompt templates of the root."`
 	Concurrency int           `default:"8" help:"Execute so many calls of each tool at once."`
 	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat."`
 	Window      int           `name:"max-calls-in-queue" default:"${window}" help:"Dispatch so many of a tool; 0: all."`
@@ -171,8 +162,12 @@ func (o *options) Check(c *cli.Call) []error {
 	}
 	pick(&o.Server.Listen, "127.0.0.1:4222", "127.0.0.1:0")
 	pick(&o.Server.Store, "loopbus-data", "")
-	pick(&o.Observe.HTTP, "127.0.0.1:8080", "off")
-	pick(&o.Observe.LogLevel, "info", "warn")
+	o.Web.picked = o.Observe.HTTP == ""
+	if o.once {
+		o.Observe.Default(observe.Off, "warn")
+	} else {
+		o.Observe.Default("127.0.0.1:8080", "info")
+	}
 	o.Server.ID = cmp.Or(o.Server.ID, randomID("r-"))
 	if !o.Server.embedded() && !o.Tools.given {
 		o.Tools.Tools = nil
@@ -187,43 +182,3 @@ func (o *options) Check(c *cli.Call) []error {
 }
 
 func randomID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
-
-// observing are the settings by which others see what the runner does.
-type observing struct {
-	HTTP     string `name:"http" placeholder:"ADDR" brief:"" help:"Serve health and metrics there, or off."`
-	OTLP     string `name:"otlp" placeholder:"URL" help:"Send traces to this OTLP/HTTP endpoint."`
-	LogLevel string `brief:"" help:"Log debug, info, warn or error (default info; with a prompt warn)."`
-	LogJSON  bool   `name:"log-json" help:"Log JSON."`
-}
-
-// Check looks at addresses and the level.
-func (o *observing) Check(*cli.Call) (errs []error) {
-	if o.HTTP != "off" {
-		errs = append(errs, checkAddress("--http", o.HTTP))
-	}
-	if o.OTLP != "" {
-		errs = append(errs, checkEndpoint(o.OTLP))
-	}
-	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, o.LogLevel) {
-		errs = append(errs, fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.LogLevel))
-	}
-	return errs
-}
-
-// checkEndpoint wants a URL of HTTP.
-func checkEndpoint(endpoint string) error {
-	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--otlp: %q is not a URL such as http://127.0.0.1:4318", endpoint)
-	}
-	return nil
-}
-
-func (o *observing) logger(io *cli.IO) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
-	h := &slog.HandlerOptions{Level: level}
-	if o.LogJSON {
-		return slog.New(slog.NewJSONHandler(io.Stderr, h))
-	}
-	return slog.New(slog.NewTextHandler(io.Stderr, h))
-}

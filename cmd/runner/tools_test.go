@@ -9,6 +9,7 @@ import (
 
 // The seven tools over the bus, with arguments under the names that models know from other tools.
 func TestOneShotUsesAllTools(t *testing.T) {
+	t.Parallel()
 	script := write(t, "script.json", `[
 		{"toolCalls":[{"name":"write","arguments":{"file_path":"d/a.txt","content":"one\ntwo\n"}}]},
 		{"toolCalls":[{"name":"edit","arguments":{"file_path":"d/a.txt","old_string":"two","new_string":"three"}}]},

@@ -14,6 +14,7 @@ import (
 
 // A runner alone puts its sessions and its tools into the same workspace.
 func TestOneShotInAWorkspace(t *testing.T) {
+	t.Parallel()
 	p := once(t, "--workspace", "here", "--prompt", "!echo hi").wantExit(0)
 	if got := p.stdout.String(); !strings.Contains(got, "  | hi\n") {
 		t.Errorf("the command was not run:\n%s", got)
@@ -23,6 +24,7 @@ func TestOneShotInAWorkspace(t *testing.T) {
 // TestBashRunsOnTheMachineOfItsSession has bash served in two roots, one of them a workspace's, which is that of the
 // runner's sessions.
 func TestBashRunsOnTheMachineOfItsSession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	there := t.TempDir()
 	ctx, stop := context.WithCancel(context.Background())
@@ -62,6 +64,7 @@ func TestBashRunsOnTheMachineOfItsSession(t *testing.T) {
 }
 
 func TestWorkspaceAndWindowAreChecked(t *testing.T) {
+	t.Parallel()
 	none := func(string) string { return "" }
 	_, err := parse([]string{"--workspace", "a=b", "--max-calls-in-queue", "-1"}, none)
 	if err == nil || !strings.Contains(err.Error(), "--workspace: ") ||

@@ -40,6 +40,7 @@ func (r *rig) stored(stream string) uint64 {
 
 // A caller that is no session has its answer, and the partial results, and nothing of it comes into any inbox.
 func TestCallerIsAnswered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	seen, release := make(chan tools.Call, 1), make(chan struct{})
 	tool := newTool("echo", "", func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
@@ -75,6 +76,7 @@ func TestCallerIsAnswered(t *testing.T) {
 
 // What a caller gives up is withdrawn while it waits, and cancelled at its worker's.
 func TestCallerGivesUp(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	tool := newTool("gate", "", g.execute)
 	r.serve(1, worker.Options{Tools: []tools.Tool{tool}})
@@ -109,6 +111,7 @@ func TestCallerGivesUp(t *testing.T) {
 
 // Nobody executes what nobody waits for any more.
 func TestCallOfACallerThatIsGoneIsDropped(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	req := r.request("echo", `{}`)
 	req.ReplyTo = r.conn.Subjects().Reply("gone", string(req.Call))
@@ -130,6 +133,7 @@ func TestCallOfACallerThatIsGoneIsDropped(t *testing.T) {
 // A request may not send a worker's answer anywhere but to callers: not into a session's inbox, and not to all who
 // listen.
 func TestReplyToElsewhereIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	prompts := make(chan *nats.Msg, 8)
 	sub, err := r.conn.NATS().ChanSubscribe("agent.cmd.*.prompt", prompts)
@@ -155,6 +159,7 @@ func TestReplyToElsewhereIsRefused(t *testing.T) {
 
 // An inbox of a plain NATS client will do.
 func TestReplyToAnInbox(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	answers := make(chan *nats.Msg, 8)
@@ -182,6 +187,7 @@ func TestReplyToAnInbox(t *testing.T) {
 
 // An answer that was lost on the way is not waited for for ever.
 func TestCallerWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ended := make(chan error, 1)
 	caller := r.caller("m1")
@@ -203,6 +209,7 @@ func TestCallerWhoseAnswerIsLost(t *testing.T) {
 }
 
 func TestCallerOfAToolThatNobodyServes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	w := r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	if err := w.stop(); err != nil {
@@ -227,6 +234,7 @@ func TestCallerOfAToolThatNobodyServes(t *testing.T) {
 
 // A caller says that it is there to who waits in an inbox, and sends nothing anywhere else.
 func TestCallerTellsWorkersOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.caller("m1")
 	nc := r.conn.NATS()

@@ -17,6 +17,7 @@ import (
 
 // Whoever holds the pipe open is alive: when its end comes, the shell, its child and the child's child are gone.
 func TestCancelKillsTheProcessGroup(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	root := t.TempDir()
 	ws, err := workspace.Open(workspace.Options{Root: root})
@@ -53,6 +54,7 @@ func TestCancelKillsTheProcessGroup(t *testing.T) {
 }
 
 func TestCancelBeforeTheCallBegins(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	first := r.call("gate", `{}`)

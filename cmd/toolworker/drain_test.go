@@ -9,6 +9,7 @@ import (
 )
 
 func TestDrainLetsCallsFinish(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	tool := newTool("gate", "", g.execute)
 	w := r.serve(1, worker.Options{ID: "w1", Tools: []tools.Tool{tool}})
@@ -41,6 +42,7 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 }
 
 func TestDrainCutsLongCallsOff(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	w := r.serve(1, worker.Options{StopTimeout: 50 * time.Millisecond,
 		Tools: []tools.Tool{newTool("gate", "", g.execute)}})

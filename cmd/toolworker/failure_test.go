@@ -18,6 +18,7 @@ import (
 )
 
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	limited := newTool("limited", "", waits)
 	limited.TimeoutMs = 50
@@ -54,6 +55,7 @@ func waits(ctx context.Context, _ tools.Call) (schemas.ToolResult, error) {
 }
 
 func TestMalformedRequests(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	for name, c := range map[string]struct{ subject, payload, want string }{
@@ -75,6 +77,7 @@ func TestMalformedRequests(t *testing.T) {
 
 // A call of which not even the session and the call are legal cannot be answered: at its tenth delivery it is kept.
 func TestCallsThatCannotBeAnswered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dead := make(chan string, 1)
 	sub, err := r.conn.NATS().Subscribe("agent.dead.>", func(m *nats.Msg) { dead <- m.Subject })
@@ -109,6 +112,7 @@ func valid(t *testing.T, r *rig) string {
 // TestAToolThatDoesNotStopIsLeftBehind answers for a tool that ignores its context, so that its run can go on and its
 // place is free for the next call.
 func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	release, calls := make(chan struct{}), make(chan string, 2)
 	deaf := newTool("deaf", "", func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
@@ -130,6 +134,7 @@ func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 
 // A search that takes longer than the worker allows is ended, with the limit in the text; 0 is no limit.
 func TestReadTimeout(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	file, err := os.Create(filepath.Join(root, "long"))
 	if err == nil {
@@ -165,6 +170,7 @@ func TestReadTimeout(t *testing.T) {
 // Somebody has a server answer into a tool's queue, under a call that a session waits for. The worker answers nothing:
 // the session would take it for the call's result.
 func TestAnAnswerOfAServerIsNoCall(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
 	for _, subject := range []string{"$JS.API.STREAM.INFO.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none"} {

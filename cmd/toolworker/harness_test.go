@@ -13,9 +13,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
@@ -26,14 +26,10 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
-// its source.
-const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
-
 func TestMain(m *testing.M) {
 	bash.RunHelper()
 	actAsProcess()
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing))
+	bustest.Main(m)
 }
 
 // deadline is for one step of a test on a busy machine.

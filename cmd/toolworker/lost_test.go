@@ -30,6 +30,7 @@ func (r *rig) lose(tool string) jetstream.Msg {
 }
 
 func TestLostCalls(t *testing.T) {
+	t.Parallel()
 	const unknown = "The outcome of this call is unknown: the worker that ran it was lost before it answered. " +
 		"It was not run again because the tool is not safe to repeat. Check what happened before calling it again."
 	for _, c := range []struct {
@@ -74,6 +75,7 @@ func TestLostCalls(t *testing.T) {
 // A server that was killed may deliver a call once more and call it the first time. It is not begun again, and its
 // answer does not go before that of the first.
 func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	r.serve(2, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	req := r.call("gate", `{}`)
@@ -105,6 +107,7 @@ func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
 
 // A call that takes longer than its acknowledgement may wait is not given to another worker.
 func TestLongCallsAreKept(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	r.ackWait = shortWait
 	tool := newTool("gate", schemas.EffectReadOnly, g.execute)

@@ -5,19 +5,17 @@ package main
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/signals"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/tools"
@@ -45,7 +43,8 @@ func program() (*cli.Program, *options) {
 		Name: "toolworker", Version: version(), Grammar: g, Default: "serve",
 		About: "toolworker executes the tool calls of agents on a message bus.",
 		Vars: kong.Vars{"tools": strings.Join(toolserve.Names(), ","), "ackWait": worker.DefaultAckWait.String(),
-			"readTimeout": tools.DefaultReadTimeout.String(), "outputAge": bash.DefaultSpillAge.String()},
+			"readTimeout": tools.DefaultReadTimeout.String(), "outputAge": bash.DefaultSpillAge.String(),
+			"httpDefault": " (default off)", "levelDefault": " (default info)"},
 	}, &g.Serve.Options
 }
 
@@ -61,7 +60,7 @@ func main() {
 // Protocol's, if it was asked for, and nothing else is.
 func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 	o := &c.Options
-	log := slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: o.Observe.level}))
+	log := o.Observe.Logger(io)
 	servers, err := bridges(o.MCP.configs, io.Environ, log)
 	if err != nil {
 		return err
@@ -71,42 +70,32 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 		return err
 	}
 	defer conn.Close()
+	traces, err := observe.NewTraces(ctx, o.Observe.OTLP, "toolworker", o.Server.ID)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	w := &process{o: o, conn: conn, servers: servers, log: log, metrics: observe.NewRegistry("toolworker", version())}
 	serve := toolserve.Options{
 		ID: o.Server.ID, Workspace: o.Tools.Workspace, Tools: o.Tools.Tools, Root: o.Tools.Root, Env: o.Tools.Env,
 		Bash: o.Sandbox.bash(o), Concurrency: o.Tools.Concurrency, AckWait: o.Tools.AckWait,
 		StopTimeout: o.Server.StopTimeout, ReadTimeout: cmp.Or(o.Tools.ReadTimeout, -1), Environ: io.Environ, Logger: log,
+		Registerer: w.metrics, Trace: traces.Execute, NoResources: o.Tools.NoResources,
 	}
-	return o.serve(ctx, conn, serve, servers, io.Stdin, io.Stdout, log)
+	return w.serve(ctx, serve, io.Stdin, io.Stdout)
 }
 
-// serve runs all that was asked for until ctx ends, one of them fails, or the MCP client is gone that it is all for.
-func (o *options) serve(ctx context.Context, conn *bus.Conn, serve toolserve.Options, servers []*bridged, in io.Reader,
-	out io.Writer, log *slog.Logger) error {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	jobs, ctx := errgroup.WithContext(ctx)
-	if len(o.Tools.Tools) > 0 {
-		jobs.Go(func() error { return toolserve.Run(ctx, conn, serve) })
-	}
-	for _, b := range servers {
-		jobs.Go(func() error { b.run(ctx, conn, serve); return nil })
-	}
-	if o.MCP.serves() {
-		jobs.Go(func() error {
-			defer end()
-			return serveMCP(ctx, conn, o, in, out, log)
-		})
-	}
-	return jobs.Wait()
-}
-
-// connect reaches the server and makes sure that the streams are there, whoever starts first.
+// connect reaches the server and makes sure that the streams are there, whoever starts first, unless the settings leave
+// that to others.
 func connect(ctx context.Context, o *options, log *slog.Logger) (*bus.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := o.Server.Connection.Bus(soon, "toolworker "+o.Server.ID, log)
 	if err != nil {
 		return nil, err
+	}
+	if o.Server.LeaveStreams {
+		return conn, nil
 	}
 	if err := streams.Setup(ctx, conn, streams.Options{}); err != nil {
 		conn.Close()

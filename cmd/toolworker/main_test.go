@@ -33,6 +33,7 @@ func (l *text) String() string {
 // The command as a whole: it starts on a server where nothing is set up, serves the built-in tools, keeps them in their
 // root, logs nothing of what they say, and drains.
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte("content of a\n"), 0o644); err != nil {
@@ -78,6 +79,7 @@ func TestCommand(t *testing.T) {
 }
 
 func TestCommandSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	none := func(string) string { return "" }
 	if err := run(t.Context(), []string{"--help"}, none, nil, strings.NewReader(""), &out, &out); err != cli.ErrHelp ||

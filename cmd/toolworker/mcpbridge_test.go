@@ -23,6 +23,7 @@ func (r *rig) bridge(log *text, args ...string) (dir string) {
 }
 
 func TestToolsOfMCPServersAreServed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var log text
 	r.bridge(&log)
@@ -41,6 +42,7 @@ func TestToolsOfMCPServersAreServed(t *testing.T) {
 
 // The list changes: a new worker announces the new list, and the old one goes.
 func TestToolsOfMCPServersChange(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.bridge(new(text))
 	r.call("zoo_grow", `{}`)
@@ -56,6 +58,7 @@ func TestToolsOfMCPServersChange(t *testing.T) {
 }
 
 func TestMCPServerDies(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.bridge(new(text))
 	r.call("zoo_die", `{}`)
@@ -75,6 +78,7 @@ func TestMCPServerDies(t *testing.T) {
 
 // All the way round: an MCP client, our MCP server, the bus, a worker with a bridge, an MCP server.
 func TestMCPAllTheWayRound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := r.bridge(new(text))
 	url, _ := r.serveMCP()
@@ -96,6 +100,7 @@ func TestMCPAllTheWayRound(t *testing.T) {
 }
 
 func TestMCPServersFromAFile(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mcp.json")

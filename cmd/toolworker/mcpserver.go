@@ -50,7 +50,7 @@ func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	set := func(defs []schemas.ToolDefinition) { gateway.SetTools(inWorkspace(defs, o.Tools.Workspace)) }
+	set := func(defs []schemas.ToolDefinition) { gateway.SetTools(forClients(defs, o.Tools.Workspace)) }
 	if err := firstTools(ctx, toolbox, set); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out
 	return gateway.ServeIO(ctx, io.NopCloser(in), nopCloser{out})
 }
 
-// firstTools makes sure that the first client is not told that there are none.
+// firstTools makes sure that the first client does not find an empty list.
 func firstTools(ctx context.Context, toolbox *registry.Toolbox, set func([]schemas.ToolDefinition)) error {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -114,9 +114,12 @@ func callOver(caller *dispatch.Caller) mcp.CallFunc {
 	}
 }
 
-// inWorkspace picks the tools for sessions of a workspace; the empty name stands for the tools of none.
-func inWorkspace(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
-	return slices.DeleteFunc(defs, func(d schemas.ToolDefinition) bool { return d.Workspace != workspace })
+// forClients picks the tools of a workspace, the empty name being none, but for those that act on the session that
+// calls them: an MCP client has none.
+func forClients(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
+	return slices.DeleteFunc(defs, func(d schemas.ToolDefinition) bool {
+		return d.Workspace != workspace || slices.Contains(schemas.ExtensionTools(), d.Name)
+	})
 }
 
 // callerID is new with every start: answers to calls of a process before must not be taken for answers to ours.

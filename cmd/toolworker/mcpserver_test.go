@@ -39,7 +39,9 @@ func offered(g *gate) []tools.Tool {
 		call.Update(schemas.TextResult("one"))
 		return schemas.TextResult("done"), nil
 	})
-	return []tools.Tool{add, picture, secret, steps, newTool("gate", "", g.execute), newTool("fails", "", fails)}
+	interrupt := newTool(schemas.ToolAgentInterrupt, "", echo) // acts on a session, which an MCP client has not
+	return []tools.Tool{add, interrupt, picture, secret, steps, newTool("gate", "", g.execute),
+		newTool("fails", "", fails)}
 }
 
 func fails(context.Context, tools.Call) (schemas.ToolResult, error) {
@@ -49,6 +51,7 @@ func fails(context.Context, tools.Call) (schemas.ToolResult, error) {
 // eachWay runs a test with a client over standard input and output of a process, and with one over HTTP.
 func eachWay(t *testing.T, test func(t *testing.T, r *rig, g *gate, c *client)) {
 	t.Run("process", func(t *testing.T) {
+		t.Parallel()
 		r, g := newRig(t), newGate()
 		r.serve(4, worker.Options{Tools: offered(g)})
 		cmd := exec.Command(self(t), asToolworker, "--mcp", "--nats", r.server.ClientURL())
@@ -56,6 +59,7 @@ func eachWay(t *testing.T, test func(t *testing.T, r *rig, g *gate, c *client)) 
 		test(t, r, g, connectMCP(t, &sdk.CommandTransport{Command: cmd}))
 	})
 	t.Run("HTTP", func(t *testing.T) {
+		t.Parallel()
 		r, g := newRig(t), newGate()
 		r.serve(4, worker.Options{Tools: offered(g)})
 		url, _ := r.serveMCP()
@@ -64,6 +68,7 @@ func eachWay(t *testing.T, test func(t *testing.T, r *rig, g *gate, c *client)) 
 }
 
 func TestMCPServerOffersWhatIsAnnounced(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, r *rig, _ *gate, c *client) {
 		if d := cmp.Diff([]string{"add", "fails", "gate", "picture", "steps"}, c.names()); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
@@ -92,6 +97,7 @@ func TestMCPServerOffersWhatIsAnnounced(t *testing.T) {
 }
 
 func TestMCPServerAnswers(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, r *rig, _ *gate, c *client) {
 		c.wantText("add", `{"a":12345678901234567}`, `{"a":12345678901234567}`, false)
 		c.wantText("add", `{"x":1}`, `{"a":1}`, false)
@@ -126,6 +132,7 @@ func TestMCPServerAnswers(t *testing.T) {
 }
 
 func TestMCPServerCancels(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, r *rig, g *gate, c *client) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
@@ -142,6 +149,7 @@ func TestMCPServerCancels(t *testing.T) {
 
 // When the client goes, so does what it asked for, and over standard input and output the process.
 func TestMCPServerWhoseClientGoes(t *testing.T) {
+	t.Parallel()
 	begin := func(c *client, g *gate) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
@@ -150,6 +158,7 @@ func TestMCPServerWhoseClientGoes(t *testing.T) {
 		within(c.t, g.begun)
 	}
 	t.Run("process", func(t *testing.T) {
+		t.Parallel()
 		r, g := newRig(t), newGate()
 		r.serve(4, worker.Options{Tools: offered(g)})
 		cmd := exec.Command(self(t), asToolworker, "--mcp", "--nats", r.server.ClientURL())
@@ -176,6 +185,7 @@ func TestMCPServerWhoseClientGoes(t *testing.T) {
 		}
 	})
 	t.Run("HTTP", func(t *testing.T) {
+		t.Parallel()
 		r, g := newRig(t), newGate()
 		r.serve(4, worker.Options{Tools: offered(g)})
 		url, _ := r.serveMCP()
@@ -220,6 +230,7 @@ func (c *cuttable) cut() {
 }
 
 func TestMCPServerGrantsScopesAndNamesTools(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	r.serve(1, worker.Options{Tools: offered(g)})
 	url, _ := r.serveMCP("--mcp-scopes", "vault", "--mcp-tools", "secret,add")
@@ -231,6 +242,7 @@ func TestMCPServerGrantsScopesAndNamesTools(t *testing.T) {
 }
 
 func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("open sesame\n"), 0o600); err != nil {
@@ -275,6 +287,7 @@ func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
 }
 
 func TestMCPOptions(t *testing.T) {
+	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

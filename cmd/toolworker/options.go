@@ -4,13 +4,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -18,13 +18,13 @@ import (
 
 // options are the toolworker's settings.
 type options struct {
-	Config  cli.Config     `embed:""`
-	Server  serverOptions  `embed:"" group:"server"`
-	Tools   toolOptions    `embed:"" group:"tools"`
-	MCP     mcpOptions     `embed:"" group:"mcp"`
-	Sandbox sandboxOptions `embed:"" group:"sandbox"`
-	Output  outputOptions  `embed:"" group:"sandbox"`
-	Observe observeOptions `embed:"" group:"observability"`
+	Config  cli.Config       `embed:""`
+	Server  serverOptions    `embed:"" group:"server"`
+	Tools   toolOptions      `embed:"" group:"tools"`
+	MCP     mcpOptions       `embed:"" group:"mcp"`
+	Sandbox sandboxOptions   `embed:"" group:"sandbox"`
+	Output  outputOptions    `embed:"" group:"sandbox"`
+	Observe observe.Settings `embed:"" group:"observability"`
 }
 
 // serverOptions say which servers the worker works for, and as whom.
@@ -33,6 +33,8 @@ type serverOptions struct {
 
 	ID          string        `name:"id" brief:"" help:"Name this worker as no other (default random)."`
 	StopTimeout time.Duration `default:"10s" brief:"" help:"Give running calls this long when the worker stops."`
+	// LeaveStreams keeps to what the role of a worker may do.
+	LeaveStreams bool `name:"leave-streams" help:"Leave making streams to runners, which takes fewer permissions."`
 }
 
 // Check looks at the settings.
@@ -56,6 +58,7 @@ type toolOptions struct {
 	Tools       []string      `default:"${tools}" brief:"" help:"Serve these built-in tools."`
 	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
 	Workspace   string        `brief:"" help:"Serve sessions of this workspace only (default those of none)."`
+	NoResources bool          `help:"Do not announce context files, skills and prompt templates of the root."`
 	Env         []string      `brief:"" help:"Show commands these variables, too; a final * is any ending."`
 	Concurrency int           `default:"8" brief:"" help:"Execute so many calls of each tool at once."`
 	ReadTimeout time.Duration `default:"${readTimeout}" help:"Limit calls of read, grep, find and ls; 0 for none."`
@@ -93,21 +96,6 @@ func (o *toolOptions) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// observeOptions say what the worker logs.
-type observeOptions struct {
-	LogLevel string `default:"info" brief:"" help:"Log debug, info, warn or error."`
-
-	level slog.Level
-}
-
-// Check reads the level.
-func (o *observeOptions) Check(*cli.Call) []error {
-	if err := o.level.UnmarshalText([]byte(o.LogLevel)); err != nil {
-		return []error{fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.LogLevel)}
-	}
-	return nil
-}
-
 // Check looks at what the settings are together, and fills in the defaults that depend on others.
 func (o *options) Check(c *cli.Call) (errs []error) {
 	if len(o.Tools.Tools) == 0 && !o.MCP.serves() && len(o.MCP.Servers) == 0 && o.MCP.File == "" {
@@ -116,6 +104,7 @@ func (o *options) Check(c *cli.Call) (errs []error) {
 	if o.MCP.serves() && !c.Given("tools") {
 		o.Tools.Tools = nil // what is offered is what others serve
 	}
+	o.Observe.Default(observe.Off, "info")
 	if o.Server.ID == "" {
 		o.Server.ID = "w-" + strings.ToLower(rand.Text()[:10])
 	}

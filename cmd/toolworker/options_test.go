@@ -7,6 +7,7 @@ import (
 )
 
 func TestOptionsAreCheckedBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	_, err := parse([]string{"--nats=", "--prefix", "a..b", "--id", "a.b", "--tools", "read,fly,read", "--root",
 		"/no/such", "--concurrency", "0",
 		"--workspace", "a=b", "--stop-timeout", "0s", "--ack-wait", "900ms", "--read-timeout", "1us", "--log-level",
@@ -22,6 +23,7 @@ func TestOptionsAreCheckedBeforeAnythingStarts(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
+	t.Parallel()
 	o, err := parse(nil, func(name string) string { return map[string]string{"LOOPBUS_STOP_TIMEOUT": "3s"}[name] })
 	if err != nil {
 		t.Fatal(err)

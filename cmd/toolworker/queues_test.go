@@ -34,6 +34,7 @@ func (r *rig) callOf(queue schemas.ToolQueue) {
 // TestVersionsAndWorkspacesAreServedSideBySide has one worker serve two versions and the unversioned tool, and another
 // one serve a workspace: each call reaches the one it is for.
 func TestVersionsAndWorkspacesAreServedSideBySide(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(2, worker.Options{ID: "w1", Tools: []tools.Tool{versioned("", "plain"), versioned("1", "one"),
 		versioned("2", "two")}})
@@ -56,6 +57,7 @@ func TestVersionsAndWorkspacesAreServedSideBySide(t *testing.T) {
 
 // TestACallIsExecutedForItsOwnQueueOnly sends requests to a queue that they do not name.
 func TestACallIsExecutedForItsOwnQueueOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(1, worker.Options{Tools: []tools.Tool{versioned("2", "executed")}})
 	req := r.request("search", `{}`)
@@ -75,6 +77,7 @@ func TestACallIsExecutedForItsOwnQueueOnly(t *testing.T) {
 // TestCallsOfAVersionWaitForItsWorkers has a call of a version that nobody serves wait while another one is served, and
 // answered by a runner after a while.
 func TestCallsOfAVersionWaitForItsWorkers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	old := r.serve(1, worker.Options{ID: "w1", Tools: []tools.Tool{versioned("1", "one")}})
 	if err := old.stop(); err != nil {
@@ -96,6 +99,7 @@ func TestCallsOfAVersionWaitForItsWorkers(t *testing.T) {
 
 // TestAToolHasItsOwnLimitOfResults gives one tool of two a limit below that of the worker.
 func TestAToolHasItsOwnLimitOfResults(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	long := func(context.Context, tools.Call) (schemas.ToolResult, error) {
 		return schemas.TextResult(strings.Repeat("x", 20_000)), nil
@@ -117,6 +121,7 @@ func TestAToolHasItsOwnLimitOfResults(t *testing.T) {
 // TestAnnotationsStandInForTheEffect has a call come a second time to a tool that says by a hint only that it changes
 // nothing.
 func TestAnnotationsStandInForTheEffect(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	yes := true
 	hinted, unsafe := newTool("hinted", "", echo), newTool("unsafe", schemas.EffectUnsafe, echo)

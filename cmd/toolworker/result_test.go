@@ -15,6 +15,7 @@ import (
 )
 
 func TestResultsThatDoNotFit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	long := strings.Repeat("é", 30_000)
 	r.serve(1, worker.Options{MaxResultBytes: 32 << 10, Tools: []tools.Tool{newTool("big", "",
@@ -64,6 +65,7 @@ func TestResultsThatDoNotFit(t *testing.T) {
 
 // A result waits for the inbox, and the call is not acknowledged before it is stored.
 func TestResultIsStoredBeforeTheCallIsSettled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, tap := range r.taps { // with nobody there, a publish fails at once
 		if err := tap.Unsubscribe(); err != nil {
@@ -114,6 +116,7 @@ func (l lines) Write(p []byte) (int, error) {
 }
 
 func TestUpdatesAreJoined(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(1, worker.Options{UpdateEvery: time.Hour, Tools: []tools.Tool{newTool("chatty", "",
 		func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestSandboxOptions(t *testing.T) {
+	t.Parallel()
 	none := func(string) string { return "" }
 	creds := filepath.Join(t.TempDir(), "c")
 	if err := os.WriteFile(creds, nil, 0o600); err != nil {
@@ -53,6 +54,7 @@ func TestSandboxOptions(t *testing.T) {
 }
 
 func TestOutputOptions(t *testing.T) {
+	t.Parallel()
 	none := func(string) string { return "" }
 	for _, c := range []struct {
 		args []string
@@ -74,6 +76,7 @@ func TestOutputOptions(t *testing.T) {
 
 // Outputs that are too long to be shown are kept where the settings say, and can be read by the tool for that.
 func TestOutputsAreKept(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := filepath.Join(t.TempDir(), "outputs")
 	r.start(new(text), "--id", "w9", "--root", t.TempDir(), "--tools", "bash,read", "--bash-output-dir", dir,
@@ -101,8 +104,10 @@ func TestOutputsAreKept(t *testing.T) {
 // The command in a sandbox: calls are confined, or, where the machine cannot have it, the command says so and does not
 // start.
 func TestCommandInASandbox(t *testing.T) {
+	t.Parallel()
 	for _, sandbox := range []string{"bubblewrap", "namespaces"} {
 		t.Run(sandbox, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			root := t.TempDir()
 			creds := filepath.Join(root, "mcp.token")

@@ -28,6 +28,7 @@ const (
 // A worker process is stopped by SIGTERM again and again while it and another one have calls of an unsafe tool. What
 // reaches it while it stops is executed: no call is nak'd, which would make its outcome unknown.
 func TestStoppedWorkersLoseNoCall(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	s := &stream{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 0)), root: t.TempDir(), open: map[schemas.CallKey]bool{}}

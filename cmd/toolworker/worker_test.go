@@ -18,6 +18,7 @@ import (
 )
 
 func TestCallIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var seen tools.Call
 	metrics := prometheus.NewRegistry()
@@ -66,6 +67,7 @@ func TestCallIsAnsweredOnce(t *testing.T) {
 }
 
 func TestAnnouncementsLiveAsLongAsTheWorker(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	tool := newTool("echo", schemas.EffectIdempotent, echo)
 	tool.Description, tool.Parameters = "says it again", json.RawMessage(`{"type":"object"}`)
@@ -123,6 +125,7 @@ func (g *gate) execute(ctx context.Context, call tools.Call) (schemas.ToolResult
 }
 
 func TestConcurrency(t *testing.T) {
+	t.Parallel()
 	r, g := newRig(t), newGate()
 	r.serve(3, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	for range 9 {
@@ -142,6 +145,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func TestOptionsOfAWorkerAreChecked(t *testing.T) {
+	t.Parallel()
 	_, err := worker.New(worker.Options{ID: "a.b", AnnounceTTL: time.Millisecond, Tools: []tools.Tool{
 		{ToolDefinition: schemas.ToolDefinition{Name: "x y"}}, newTool("echo", "", echo), newTool("echo", "", echo),
 	}})

@@ -64,12 +64,19 @@ func (r *Runner) outcome(ctx context.Context, session, command string) (e schema
 	return e, found, err
 }
 
-// Queries are the endpoints of the runner's service where clients ask about sessions. window says how many tokens a
-// model takes; nil knows of none.
-func (r *Runner) Queries(window func(m schemas.ModelRef) int64) []service.Endpoint {
+// Catalogue is what queries are answered with about models. Window says how many tokens one takes, Models lists those
+// there are; nil knows of none.
+type Catalogue struct {
+	Window func(m schemas.ModelRef) int64
+	Models func() []schemas.ModelInfo
+}
+
+// Queries are the endpoints of the runner's service where clients ask about sessions and models.
+func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 	return queries.Endpoints(r.Conn, queries.Options{
-		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: window, Damaged: eventstore.ErrDamaged,
-		Logger: r.o.Logger,
+		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: c.Window, Models: c.Models,
+		Tree:    func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
+		Damaged: eventstore.ErrDamaged, Logger: r.o.Logger,
 	})
 }
 

@@ -65,14 +65,15 @@ type Options struct {
 
 // Runner is a runner on a connection. Its fields may be used, not changed. All methods may be called concurrently.
 type Runner struct {
-	Conn     *bus.Conn
-	Store    *eventstore.Store
-	Toolbox  *registry.Toolbox
-	Profiles *registry.Profiles
-	Index    *index.Index
-	Deleter  *retention.Deleter
-	Host     *host.Host
-	Inbox    *inbox.Inbox
+	Conn      *bus.Conn
+	Store     *eventstore.Store
+	Toolbox   *registry.Toolbox
+	Profiles  *registry.Profiles
+	Resources *registry.Resources
+	Index     *index.Index
+	Deleter   *retention.Deleter
+	Host      *host.Host
+	Inbox     *inbox.Inbox
 
 	o       Options
 	metrics *metrics       // nil: none
@@ -97,7 +98,8 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	r := &Runner{Conn: conn, o: o, ready: make(chan struct{})}
 	o.Inbox.Outcome = r.outcome
 	if o.Registerer != nil {
-		r.metrics = newMetrics(o.Registerer, func() int { return r.Host.Loaded() })
+		r.metrics = newMetrics(o.Registerer, o.Tools)
+		r.metrics.begin(o.Host.Defaults, o.Host.Profile, o.Tools)
 		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
 	}
 	var err error
@@ -114,7 +116,11 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	r.Index = openIndex(conn, r.Store, o)
 	r.Toolbox = registry.NewToolbox(conn, o.Logger)
 	r.Profiles = registry.NewProfiles(conn, host.ErrNoProfile, o.Logger)
+	r.Resources = registry.NewResources(conn, o.Logger)
 	r.Host = host.New(r.hostOptions())
+	if o.Registerer != nil {
+		r.registerGauges(o.Registerer)
+	}
 	if o.Serve != nil {
 		r.models = models.NewServer(conn, models.ServerOptions{
 			Model: o.Serve, StopTimeout: o.Inbox.StopTimeout, Logger: o.Logger,
@@ -129,7 +135,7 @@ func (r *Runner) hostOptions() host.Options {
 		h.OnEvent = r.metrics.then(h.OnEvent)
 	}
 	h.Open = r.open
-	h.Toolbox, h.Profiles, h.Pipeline = r.Toolbox, r.Profiles, pipeline.Build
+	h.Toolbox, h.Profiles, h.Resources, h.Pipeline = r.Toolbox, r.Profiles, r.Resources, pipeline.Build
 	h.Tools, h.Live = dispatch.New(r.Conn), live.New(r.Conn, r.o.Updates)
 	h.Timers, h.Services, h.Budgets = bus.NewTimers(r.Conn), bus.NewHooks(r.Conn), bus.NewBudgets(r.Conn)
 	h.Source, h.Logger = "/loopbus/runner/"+r.o.ID, r.o.Logger
@@ -209,6 +215,7 @@ func (r *Runner) Close() {
 		r.o.Logger.Warn("sessions not closed", "err", err)
 	}
 	r.Index.Close()
+	r.Resources.Close()
 	r.Profiles.Close()
 	r.Toolbox.Close()
 }

@@ -18,7 +18,7 @@ var ErrOver = errors.New("the run is over")
 // restTime is how long a session may take to come to rest after [ErrOver].
 const restTime = time.Second
 
-// stopping hands sessions over at once when the runner is told to stop: their drivers stop without another effect, and
+// stopping hands sessions over at once when the runner is asked to stop: their drivers stop without another effect, and
 // their messages go back to the queue for the next runner.
 type stopping struct {
 	host *host.Host

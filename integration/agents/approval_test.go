@@ -22,6 +22,7 @@ func waiting(log []schemas.Event) string {
 // A profile has calls approved: the session is at rest meanwhile, the first answer counts, and the log says who, and
 // why.
 func TestACallWaitsForApproval(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.profile("careful", schemas.Profile{Approval: &schemas.ApprovalPolicy{Tools: []string{"note"}}})
 	for _, c := range []struct {
@@ -57,6 +58,7 @@ func TestACallWaitsForApproval(t *testing.T) {
 
 // A service asks for an approval, and time denies it.
 func TestAServiceAsksForApproval(t *testing.T) {
+	t.Parallel()
 	ref := at(schemas.HookBeforeToolCall, "policy")
 	r := start(t, func(h *host.Options) { h.Defaults.Hooks = []schemas.HookRef{ref} })
 	r.service(ref, func(schemas.HookRequest) *schemas.HookAnswer {
@@ -74,6 +76,7 @@ func TestAServiceAsksForApproval(t *testing.T) {
 
 // An approval outlives its runner: another one takes the answer.
 func TestAnApprovalSurvivesTheRunner(t *testing.T) {
+	t.Parallel()
 	r := start(t, func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} })
 	r.Send(t, "s1", schemas.CommandPrompt, `call note {}`)
 	call := waiting(r.Until(t, "s1", "the request", requested))

@@ -12,6 +12,7 @@ import (
 
 // A new session begins as a copy of another one, up to an event, and goes its own way.
 func TestASessionIsBranched(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.Send(t, "s1", schemas.CommandSetSystemPrompt, `{"systemPrompt":"Be kind."}`)
 	first := r.Prompted(t, "s1", "one", 1)
@@ -49,6 +50,7 @@ func TestASessionIsBranched(t *testing.T) {
 
 // A model branches its own session: the copy ends before the reply that asked for it.
 func TestAModelBranchesItsSession(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.Prompted(t, "s1", "one", 1)
 	log := r.Prompted(t, "s1", `call session_branch {"session":"fork"}`, 2)
@@ -64,6 +66,7 @@ func TestAModelBranchesItsSession(t *testing.T) {
 }
 
 func TestAModelInterruptsItsRun(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	log := r.Prompted(t, "s1", `call agent_interrupt {}`, 1)
 	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndAbort}, system.Reasons(log)); d != "" ||

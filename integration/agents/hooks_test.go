@@ -23,6 +23,7 @@ func at(hook schemas.HookName, service string) schemas.HookRef {
 
 // Services decide one after the other; what one has changed the next one sees, and who blocks has the last word.
 func TestServicesDecideAboutCalls(t *testing.T) {
+	t.Parallel()
 	first, second := at(schemas.HookBeforeToolCall, "redact"), at(schemas.HookBeforeToolCall, "policy")
 	r := start(t, asks(first, second))
 	r.service(first, func(req schemas.HookRequest) *schemas.HookAnswer {
@@ -78,6 +79,7 @@ func checkDecision(t *testing.T, log []schemas.Event, want *schemas.HookDecision
 
 // What is not answered is no: of a tool call.
 func TestNoAnswerBlocksACall(t *testing.T) {
+	t.Parallel()
 	silent := schemas.HookRef{Hook: schemas.HookBeforeToolCall, Service: "silent", TimeoutMs: 20}
 	for _, c := range []struct {
 		name, want string
@@ -107,6 +109,7 @@ func TestNoAnswerBlocksACall(t *testing.T) {
 
 // Parts of a result are replaced one service after the other; one that is not heard changes nothing.
 func TestServicesChangeResults(t *testing.T) {
+	t.Parallel()
 	gone, mask := at(schemas.HookAfterToolCall, "gone"), at(schemas.HookAfterToolCall, "mask")
 	r := start(t, asks(gone, mask))
 	r.service(mask, func(req schemas.HookRequest) *schemas.HookAnswer {
@@ -131,6 +134,7 @@ func TestServicesChangeResults(t *testing.T) {
 
 // An input can be replaced, or dealt with elsewhere, before any run sees it.
 func TestServicesScreenInputs(t *testing.T) {
+	t.Parallel()
 	ref := at(schemas.HookInput, "triage")
 	r := start(t, asks(ref))
 	r.service(ref, func(req schemas.HookRequest) *schemas.HookAnswer {
@@ -161,6 +165,7 @@ func TestServicesScreenInputs(t *testing.T) {
 
 // Steering that waits is screened before a run takes it in.
 func TestServicesScreenSteering(t *testing.T) {
+	t.Parallel()
 	ref := at(schemas.HookInput, "triage")
 	hold := at(schemas.HookBeforeToolCall, "hold")
 	r := start(t, asks(ref, hold))
@@ -187,6 +192,7 @@ func TestServicesScreenSteering(t *testing.T) {
 
 // A service can give a run another system prompt and messages of its own.
 func TestServicesBeginRuns(t *testing.T) {
+	t.Parallel()
 	ref := at(schemas.HookBeforeAgentStart, "memory")
 	r := start(t, func(h *host.Options) {
 		h.Defaults.Hooks, h.Defaults.SystemPrompt = []schemas.HookRef{ref}, "Be kind."
@@ -209,6 +215,7 @@ func TestServicesBeginRuns(t *testing.T) {
 
 // A service can show the model less than there is, which changes nothing in the transcript.
 func TestServicesPruneTheContext(t *testing.T) {
+	t.Parallel()
 	ref, broken := at(schemas.HookContext, "pruner"), at(schemas.HookContext, "gone")
 	r := start(t, asks(broken, ref))
 	r.service(ref, func(req schemas.HookRequest) *schemas.HookAnswer {
@@ -231,6 +238,7 @@ func TestServicesPruneTheContext(t *testing.T) {
 
 // A message is stored as a service has left it; it stays of its role, and a result of its call.
 func TestServicesReplaceMessages(t *testing.T) {
+	t.Parallel()
 	ref := at(schemas.HookMessageEnd, "dlp")
 	r := start(t, asks(ref))
 	r.service(ref, func(req schemas.HookRequest) *schemas.HookAnswer {

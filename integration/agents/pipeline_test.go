@@ -31,6 +31,7 @@ func layersOf(log []schemas.Event) map[string]schemas.ToolLayer {
 
 // The log says of every tool how the session came by it, or why it did not.
 func TestTheLogTellsWhatEachLayerDid(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	jail := system.Connect(t, r.URL, "jail")
 	system.StartWorker(t, jail, "jail", in("jail", r.note("note", "")))
@@ -78,6 +79,7 @@ func (r *rig) awaitTool(name, workspace string) {
 
 // A client's tools belong to the sessions that it opened: calls go to it, and other sessions do not have them.
 func TestAClientBringsToolsOfItsOwn(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	ui := system.Connect(t, r.URL, "ui")
 	stop := system.StartWorker(t, ui, "ui-7", in("ui-7", r.note("pick_colour", "")), in("ui-7", r.note("note", "")))

@@ -13,6 +13,7 @@ import (
 
 // A session follows its profile from the next run on, and its own settings come before it.
 func TestSessionsFollowProfiles(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.profile("reviewer", schemas.Profile{SystemPrompt: ptr("You review."), Tools: []string{"echo"}, ThinkingLevel: "low",
 		Limits: &schemas.Limits{MaxTurns: 1}})
@@ -37,6 +38,7 @@ func TestSessionsFollowProfiles(t *testing.T) {
 }
 
 func TestUnknownProfilesAreRefused(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.Send(t, "s1", schemas.CommandSetProfile, `{"id":"sp","profile":"nobody"}`)
 	log := r.Until(t, "s1", "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
@@ -49,6 +51,7 @@ func TestUnknownProfilesAreRefused(t *testing.T) {
 
 // A runner whose own profile there is not drives no run without its bounds.
 func TestAMissingProfileEndsTheRun(t *testing.T) {
+	t.Parallel()
 	r := start(t, func(h *host.Options) { h.Profile = "house" })
 	log := r.Prompted(t, "s1", "hello", 1)
 	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndError}, system.Reasons(log)); d != "" ||
@@ -60,6 +63,7 @@ func TestAMissingProfileEndsTheRun(t *testing.T) {
 // All sessions of a profile share its budget: at a share of it they are warned, and when it is used up no model is
 // called.
 func TestProfilesHaveABudget(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.model.usage = schemas.Usage{Input: 30, Output: 10, TotalTokens: 40, Cost: schemas.Cost{Total: 0.1}}
 	r.profile("team", schemas.Profile{Budget: &schemas.ProfileBudget{MaxTokens: 100, WarnShare: 0.5, Per: schemas.PerDay}})

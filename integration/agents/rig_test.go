@@ -78,7 +78,7 @@ func start(t *testing.T, change func(h *host.Options)) *rig {
 	r := &rig{t: t, conn: system.Connect(t, server.ClientURL(), "services"), model: &recorder{Model: &rehearsal.Model{}}}
 	profiles := registry.NewProfiles(r.conn, host.ErrNoProfile, nil)
 	t.Cleanup(profiles.Close)
-	extensions, err := extension.Tools(r.conn.Send)
+	extensions, err := extension.Tools(system.Client(t, r.conn))
 	if err != nil {
 		t.Fatal(err)
 	}

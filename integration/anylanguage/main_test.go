@@ -4,7 +4,6 @@ package anylanguage_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,19 +31,12 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// programs makes the runner and the example in Go, once for all tests, and returns the directory they are in.
+// programs makes the runner, replay and the example in Go, once for all tests, and returns the directory they are in.
 var programs = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "loopbus-anylanguage-"); err != nil {
-		return "", err
+	if dir, err = os.MkdirTemp("", "loopbus-anylanguage-"); err == nil {
+		err = process.Build(dir, "cmd/runner", "cmd/replay", "docs/examples/dice")
 	}
-	if err := process.Build(dir, "runner"); err != nil {
-		return dir, err
-	}
-	if out, err := exec.Command("go", "build", "-o", dir,
-		"github.com/loopbus/loopbus/docs/examples/dice").CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build the example: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, err
 })
 
 // needs skips the test where something of another language is not there, with a text that says how to get it. In CI

@@ -74,7 +74,7 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 				return schemas.TextResult("late"), nil
 			},
 		}
-		model := newGated(2, chunked(t, scripted.Calls("", schemas.ToolCall{Name: "slow", Arguments: json.RawMessage(`{}`)}), scripted.Text("Done.")))
+		model := system.NewGated(2, chunked(t, scripted.Calls("", schemas.ToolCall{Name: "slow", Arguments: json.RawMessage(`{}`)}), scripted.Text("Done.")))
 		s := system.StartAlone(t, system.Options{Model: model, Tools: []tools.Tool{slow}, AbortGrace: 100 * time.Millisecond})
 		wait := time.Millisecond
 		if aborting {
@@ -91,9 +91,9 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 			}
 		}
 		s.Send(t, "s1", schemas.CommandPrompt, "go")
-		<-model.reached
+		<-model.Reached
 		force("in a reply")
-		model.release()
+		model.Release()
 		s.Send(t, "s1", schemas.CommandPrompt, "go")
 		<-begun
 		force("in a call")

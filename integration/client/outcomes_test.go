@@ -13,18 +13,18 @@ import (
 )
 
 // busy is a session whose first run has been held up in the middle of its reply.
-func busy(t *testing.T) (model *gated, s *client.Session, first *client.Run) {
+func busy(t *testing.T) (model *system.Gated, s *client.Session, first *client.Run) {
 	t.Helper()
-	model = newGated(4, chunked(t, scripted.Text("as you say")))
+	model = system.NewGated(4, chunked(t, scripted.Text("as you say")))
 	sys := system.StartAlone(t, system.Options{Model: model})
-	t.Cleanup(model.release) // before the runner is stopped
+	t.Cleanup(model.Release) // before the runner is stopped
 	s = connect(t, sys.URL).Session("s1")
 	first, err := s.Prompt(deadline(t), client.Text("begin"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-model.reached:
+	case <-model.Reached:
 	case <-deadline(t).Done():
 		t.Fatal("the model was never asked")
 	}
@@ -103,7 +103,7 @@ func TestQueuedPromptFollowsItsOwnRunOnly(t *testing.T) {
 		switch {
 		case item.Event == nil:
 		case item.Event.Type() == schemas.EventCommandAccepted:
-			model.release()
+			model.Release()
 		case !slices.Contains(others, item.Event.RunID):
 			others = append(others, item.Event.RunID)
 		}
@@ -134,7 +134,7 @@ func TestSteerJoinsTheRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			model.releaseOnce(t, s)
+			releaseOnce(t, model, s)
 			if one, two := result(t, first), result(t, steered); one.RunID != two.RunID || one.Seq != two.Seq {
 				t.Errorf("runs %+v and %+v", one, two)
 			}
@@ -148,7 +148,7 @@ func TestSteerJoinsTheRun(t *testing.T) {
 }
 
 // releaseOnce lets the model go on once the session has taken a second input.
-func (g *gated) releaseOnce(t *testing.T, s *client.Session) {
+func releaseOnce(t *testing.T, g *system.Gated, s *client.Session) {
 	t.Helper()
 	accepted := 0
 	for item, err := range s.Watch(deadline(t), 1) {
@@ -161,7 +161,7 @@ func (g *gated) releaseOnce(t *testing.T, s *client.Session) {
 			}
 		}
 	}
-	g.release()
+	g.Release()
 }
 
 func TestSteerOfAnIdleSessionBeginsARun(t *testing.T) {
@@ -253,7 +253,7 @@ func TestCommandsHaveTheirOutcome(t *testing.T) {
 	if err := s.Abort(ctx, "enough"); err != nil {
 		t.Errorf("abort: %v", err)
 	}
-	model.release()
+	model.Release()
 	if res := result(t, first); res.Reason != schemas.EndAbort {
 		t.Errorf("the run: %+v", res)
 	}

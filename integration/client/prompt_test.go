@@ -11,7 +11,7 @@ import (
 
 func TestPromptIsFollowedToItsEnd(t *testing.T) {
 	t.Parallel()
-	model := newGated(4, chunked(t, echoCall(), scripted.Text("There is one file.")))
+	model := system.NewGated(4, chunked(t, echoCall(), scripted.Text("There is one file.")))
 	s := system.StartAlone(t, system.Options{UpdateInterval: -1, Model: model})
 	run, err := connect(t, s.URL).Session("s1").Prompt(deadline(t), client.Text("list the files"))
 	if err != nil {
@@ -24,7 +24,7 @@ func TestPromptIsFollowedToItsEnd(t *testing.T) {
 		}
 		seen.add(item)
 		if item.Delta() != "" {
-			model.release()
+			model.Release()
 		}
 	}
 	events := seen.events()

@@ -3,6 +3,8 @@ package client_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/queries"
 	"github.com/loopbus/loopbus/bus/service"
+	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -21,8 +24,16 @@ func answer(t *testing.T, sys *system.System) {
 	t.Helper()
 	system.Serve(t, func(ctx context.Context) error {
 		return service.Run(ctx, sys.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
-			Busy: queries.Busy()}, sys.Queries(nil)...)
+			Busy: queries.Busy()}, sys.Queries(wiring.Catalogue{Models: manyModels})...)
 	})
+}
+
+// manyModels are more than a page of them.
+func manyModels() (list []schemas.ModelInfo) {
+	for i := range 2500 {
+		list = append(list, schemas.ModelInfo{API: "a", Provider: "p", ID: strconv.Itoa(i), Key: i == 0})
+	}
+	return list
 }
 
 func TestQueries(t *testing.T) {
@@ -55,7 +66,13 @@ func TestQueries(t *testing.T) {
 		}
 		return len(page.Sessions) == 2 && page.Sessions[0].Session == "s2" && page.Sessions[1].Title == "list the files"
 	})
-	tree, err := s.Tree(deadline(t))
+	models, err := c.Models(deadline(t))
+	if err != nil || !slices.EqualFunc(models, manyModels(), func(a, b schemas.ModelInfo) bool {
+		return a.Ref() == b.Ref() && a.Key == b.Key
+	}) {
+		t.Errorf("%d models, %v", len(models), err)
+	}
+	tree, err := s.Tree(deadline(t), schemas.PageQuery{})
 	if err != nil || len(tree.Nodes) != 2 {
 		t.Errorf("tree %+v, %v", tree, err)
 	}

@@ -21,9 +21,9 @@ func TestARunIsFollowedAcrossARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Shutdown() }) // the last one, after the runner has stopped
-	model := newGated(6, chunked(t, scripted.Text("a reply that is long enough")))
+	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
 	sys := system.Start(t, server.ClientURL(), system.Options{Model: model, UpdateInterval: -1})
-	t.Cleanup(model.release)
+	t.Cleanup(model.Release)
 	run := prompt(t, connect(t, sys.URL).Session("s1"), "go")
 	joined := false
 	seen := newChecked(t)
@@ -38,7 +38,7 @@ func TestARunIsFollowedAcrossARestart(t *testing.T) {
 			if server, err = embedded.Start(o); err != nil {
 				t.Fatal(err)
 			}
-			model.release()
+			model.Release()
 		}
 	}
 	if !joined {
@@ -57,11 +57,11 @@ func TestARunIsFollowedAcrossARestart(t *testing.T) {
 // A second client joins in the middle of a reply and catches up on it.
 func TestASecondClientJoinsInTheMiddle(t *testing.T) {
 	t.Parallel()
-	model := newGated(6, chunked(t, scripted.Text("a reply that is long enough")))
+	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
 	sys := system.StartAlone(t, system.Options{Model: model, UpdateInterval: -1})
-	t.Cleanup(model.release)
+	t.Cleanup(model.Release)
 	run := prompt(t, connect(t, sys.URL).Session("s1"), "go")
-	<-model.reached
+	<-model.Reached
 	second := connect(t, sys.URL)
 	for _, from := range []uint64{1, 0} {
 		seen := newChecked(t)
@@ -78,7 +78,7 @@ func TestASecondClientJoinsInTheMiddle(t *testing.T) {
 			}
 		}
 	}
-	model.release()
+	model.Release()
 	if res := result(t, run); res.Text() != "a reply that is long enough" {
 		t.Errorf("got %+v", res)
 	}

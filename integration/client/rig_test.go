@@ -3,13 +3,10 @@ package client_test
 import (
 	"context"
 	"encoding/json"
-	"iter"
-	"sync"
 	"testing"
 
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -31,42 +28,6 @@ func deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), system.Deadline)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// gated is a model that stops in the middle of each reply until it is told to go on.
-type gated struct {
-	driver.Model
-	after   int           // events of a reply before it stops
-	reached chan struct{} // gets a value for each reply that has stopped
-	goOn    chan struct{} // closed when none stops any more
-	release func()
-}
-
-func newGated(after int, model driver.Model) *gated {
-	g := &gated{Model: model, after: after, reached: make(chan struct{}, 16), goOn: make(chan struct{})}
-	g.release = sync.OnceFunc(func() { close(g.goOn) })
-	return g
-}
-
-func (g *gated) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
-	return func(yield func(schemas.StreamEvent, error) bool) {
-		n := 0
-		for e, err := range g.Model.Stream(ctx, req) {
-			if n++; n == g.after {
-				select {
-				case g.reached <- struct{}{}:
-				case <-ctx.Done():
-				}
-				select {
-				case <-g.goOn:
-				case <-ctx.Done():
-				}
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 // chunked is a model that says the replies in pieces of three bytes.

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
@@ -20,7 +21,7 @@ const atOnce = 6
 
 func TestMain(m *testing.M) {
 	cluster.Main()
-	err := process.TestsAtOnce(atOnce)
+	err := bustest.TestsAtOnce(atOnce)
 	if err == nil {
 		err = process.AdoptOrphans()
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -130,14 +131,18 @@ func (c client) send(session, text string) {
 	system.Eventually(c.t, session+" is told", func() bool { return c.publish(session, text) == nil })
 }
 
-// cannotSend wants the sender to be told that nothing was stored, every time.
+// cannotSend wants senders, several at once, to be told that nothing was stored.
 func (c client) cannotSend(session string) {
 	c.t.Helper()
+	var all sync.WaitGroup
+	defer all.Wait()
 	for range 3 {
-		if err := c.publish(session, "lost"); !errors.Is(err, jetstream.ErrNoStreamResponse) &&
-			!errors.Is(err, context.DeadlineExceeded) {
-			c.t.Errorf("the sender is told %v", err)
-		}
+		all.Go(func() {
+			if err := c.publish(session, "lost"); !errors.Is(err, jetstream.ErrNoStreamResponse) &&
+				!errors.Is(err, context.DeadlineExceeded) {
+				c.t.Errorf("the sender is told %v", err)
+			}
+		})
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // build makes the runner's program, once for all tests.
-var build = sync.OnceValue(func() error { return process.Build(programs, "runner") })
+var build = sync.OnceValue(func() error { return process.Build(programs, "cmd/runner") })
 
 // runner is cmd/runner in a process of its own.
 type runner struct {

@@ -66,7 +66,7 @@ func TestReplicasOfExistingStreams(t *testing.T) {
 }
 
 // streamsWanted is how many streams there are, with those of the buckets.
-const streamsWanted = 14
+const streamsWanted = 15
 
 // wantReplicas looks at all streams and buckets, and waits for the consumers of the inbox.
 func wantReplicas(t *testing.T, conn *bus.Conn, want int) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
@@ -95,7 +96,8 @@ func (l *lane) startServer(t testing.TB) string {
 const user = "lane"
 
 func (l *lane) connect(url, name string) (*bus.Conn, error) {
-	return bus.Connect(l.ctx, bus.ConnOptions{URL: url, Name: name, User: user, Password: l.password})
+	return bus.Connect(l.ctx, bus.ConnOptions{URL: url, Name: name,
+		Dial: dial.Settings{User: user, Password: l.password}})
 }
 
 // close buries whoever still runs, and returns when nothing of anybody does.

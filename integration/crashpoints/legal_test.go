@@ -168,6 +168,8 @@ func interrupted(s *loop.State) string {
 	switch step := loop.Next(s).(type) {
 	case loop.CallModel:
 		return "before the model was called"
+	case loop.StartCompaction, loop.Summarize:
+		return "before the context was summed up"
 	case loop.Emit:
 		return fmt.Sprintf("before %s", step.Data.EventType())
 	case loop.RunTools:

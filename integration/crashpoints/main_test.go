@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/loopbus/loopbus/bus/bustest"
 )
 
 var (
@@ -19,10 +19,4 @@ var (
 // deadline is how long a test waits for something that has to happen.
 const deadline = 2 * time.Minute
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// An object store's Put in nats.go 1.55 forgets this goroutine if it has not been scheduled by the time Put returns.
-		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
-		// nats-server leaves this one behind for a while when it is shut down before a stream has reached its source.
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"))
-}
+func TestMain(m *testing.M) { bustest.Main(m) }

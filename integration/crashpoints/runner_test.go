@@ -43,6 +43,8 @@ func (l *lane) startRunner(t testing.TB, tr *trial) {
 				Model:  schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
 				Limits: schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
 				Retry:  schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+
+				Compaction: schemas.CompactionPolicy{ReserveTokens: 100, KeepRecentTokens: 1},
 			},
 			SnapshotEvery: 8,
 		},
@@ -101,6 +103,9 @@ func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[s
 			return
 		}
 		at := place{replies(req.Messages), req.Attempt}
+		if req.MaxTokens > 0 { // a part of a summary: each has a limit of its own
+			at.Replies = -int(req.MaxTokens)
+		}
 		tr.ask(at, m.p.tap.isLate())
 		begun, held := false, at.Replies == tr.scenario.hold-1
 		for e, err := range tr.model.Stream(ctx, req) {

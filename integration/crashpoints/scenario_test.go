@@ -60,7 +60,51 @@ func sequential(t *testing.T, tr *trial) {
 	tr.send(t, "modes", &schemas.SetModes{ToolExecution: schemas.ExecuteSequential})
 }
 
+// twoRuns has a session run twice, and returns the ids of its entries, in the order of the path.
+func twoRuns(t *testing.T, tr *trial) (ids []string) {
+	for n, text := range []string{"first", "second"} {
+		tr.send(t, fmt.Sprint("p", n+1), prompt(text))
+		tr.until(t, "the run has ended", func(s *loop.State) bool {
+			ids = nil
+			for _, e := range s.Messages {
+				ids = append(ids, e.ID)
+			}
+			return s.Runs == n+1 && s.Run == nil
+		})
+	}
+	return ids
+}
+
 var scenarios = []*scenario{
+	{
+		name: "navigation", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"), scripted.Text("three")},
+		user: func(t *testing.T, tr *trial) {
+			ids := twoRuns(t, tr)
+			tr.send(t, "n1", &schemas.Navigate{TargetID: ids[2], Label: "again"})
+			tr.send(t, "p3", prompt("third"))
+			tr.until(t, "the third run has ended", func(s *loop.State) bool { return s.Runs == 3 && s.Run == nil })
+			tr.send(t, "n2", &schemas.Navigate{TargetID: ids[3]})
+			tr.until(t, "the leaf was moved", func(s *loop.State) bool { return s.Known.Has("n2") && s.Tree.Leaf == ids[3] })
+			tr.send(t, "l1", &schemas.Label{TargetID: ids[0], Label: "start"})
+			tr.send(t, "x1", &schemas.AddMessage{CustomType: "note", Content: schemas.Contents{schemas.Text{Text: "beware"}}})
+		},
+	},
+	{
+		name: "a compaction asked for", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two")},
+		user: func(t *testing.T, tr *trial) {
+			twoRuns(t, tr)
+			tr.send(t, "k1", &schemas.Compact{CustomInstructions: "Mind the tests."})
+			tr.send(t, "p3", prompt("third"))
+		},
+	},
+	{
+		name: "a branch summed up", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two")},
+		user: func(t *testing.T, tr *trial) {
+			ids := twoRuns(t, tr)
+			tr.send(t, "n1", &schemas.Navigate{TargetID: ids[1], Summarize: true, Label: "left"})
+			tr.send(t, "p3", prompt("third"))
+		},
+	},
 	{
 		name: "plain", replies: []scripted.Response{scripted.Text("hello")},
 		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("hi")) },

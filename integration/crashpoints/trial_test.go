@@ -202,7 +202,7 @@ func (tr *trial) settle(t *testing.T) {
 	t.Helper()
 	tr.until(t, "the session is idle with all commands taken", func(s *loop.State) bool {
 		for _, id := range tr.sent {
-			if !s.Known[id] {
+			if !s.Known.Has(id) {
 				return false
 			}
 		}

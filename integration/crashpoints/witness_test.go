@@ -101,7 +101,7 @@ func (w *witness) took(c schemas.Command) bool {
 	case *schemas.Timer:
 		return true // one that is late changes nothing
 	}
-	return w.state.Known[c.ID]
+	return w.state.Known.Has(c.ID)
 }
 
 // atRest reports whether the session's next step is somebody else's.

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -78,7 +79,7 @@ func startRunner(t *testing.T, url string, model driver.Model, window int, ended
 	t.Helper()
 	return system.StartRunner(t, url, system.RunnerOptions{Model: model, Host: func(o *host.Options) {
 		o.CallWindow = window
-		o.OnEvent = func(e schemas.Event) {
+		o.OnEvent = func(e schemas.Event, _ *loop.State) {
 			if e.Type() == schemas.EventAgentEnd {
 				ended <- e.Session
 			}

@@ -145,7 +145,7 @@ type apart struct {
 func startApart(b *testing.B) *apart {
 	b.Helper()
 	dir := b.TempDir()
-	if err := process.Build(dir, "runner"); err != nil {
+	if err := process.Build(dir, "cmd/runner"); err != nil {
 		b.Fatal(err)
 	}
 	ports, err := process.FreePorts(1)

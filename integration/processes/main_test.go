@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func test(m *testing.M) error {
-	if err := process.TestsAtOnce(atOnce); err != nil {
+	if err := bustest.TestsAtOnce(atOnce); err != nil {
 		return err
 	}
 	if err := process.AdoptOrphans(); err != nil {
@@ -61,7 +62,7 @@ func test(m *testing.M) error {
 // commands makes the commands of the project, once for all tests, and returns the directory they are in.
 var commands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "loopbus-processes-"); err == nil {
-		err = process.Build(dir, "runner", "toolworker")
+		err = process.Build(dir, "cmd/runner", "cmd/toolworker", "cmd/replay")
 	}
 	return dir, err
 })

@@ -43,7 +43,7 @@ func lacks(s *loop.State, cmd schemas.Command) bool {
 	case *schemas.Timer:
 		return d.Name == schemas.TimerRunDeadline && s.Run != nil && s.Run.ID == d.RunID && s.Run.Abort == nil
 	}
-	return !s.Known[cmd.ID]
+	return !s.Known.Has(cmd.ID)
 }
 
 // owed says what a session's runner has still to do, "" if it waits for others. The caller holds the lock.

@@ -10,18 +10,18 @@ import (
 
 // claims makes the consumer read what this runner should. It belongs to one goroutine.
 type claims struct {
-	in     *inbox
-	begun  bool              // there has been an epoch in this process
-	lost   int               // view.lost when the last epoch began
-	until  map[int]time.Time // when a partition that another runner should read is left, idle or not
-	shared bool              // another runner said that it reads what this one does
-	doubt  bool              // since then another runner may have read what this one did
-	pause  time.Duration     // after which a change that has failed is tried again
-	leftAt time.Time         // when partitions were left last
+	in         *inbox
+	begun      bool              // there has been an epoch in this process
+	lost       int               // view.lost when the last epoch began
+	until      map[int]time.Time // when a partition that another runner should read is left, idle or not
+	shared     bool              // another runner said that it reads what this one does
+	unverified bool              // since then another runner may have read what this one did
+	pause      time.Duration     // after which a change that has failed is tried again
+	leftAt     time.Time         // when partitions were left last
 }
 
-// reconcile makes a new consumer if the share is another than what is read, or the consumer is in doubt. again says
-// when to look again unless something happens before; nil is never.
+// reconcile makes a new consumer if the share is another than what is read, or what it delivers has to be verified.
+// again says when to look again unless something happens before; nil is never.
 func (c *claims) reconcile(ctx context.Context) (again <-chan time.Time) {
 	v := c.in.members.view()
 	c.in.mu.Lock()
@@ -30,12 +30,12 @@ func (c *claims) reconcile(ctx context.Context) (again <-chan time.Time) {
 	broken := now == nil || now.broken != nil
 	wants, wait := c.wants(v, now)
 	c.in.mu.Unlock()
-	if !broken && slices.Equal(wants, now.reads) || now == nil && len(wants) == 0 && !c.doubt {
+	if !broken && slices.Equal(wants, now.reads) || now == nil && len(wants) == 0 && !c.unverified {
 		return after(wait)
 	}
 	if err := c.replace(ctx, v, now, wants); err != nil {
 		c.in.note("%s: cannot read %v: %v", c.in.name, wants, err)
-		c.doubt = true
+		c.unverified = true
 		c.pause = min(max(2*c.pause, minReconcile), maxReconcile)
 		return time.After(c.pause)
 	}
@@ -43,7 +43,7 @@ func (c *claims) reconcile(ctx context.Context) (again <-chan time.Time) {
 	return after(wait)
 }
 
-// watchOverlap puts the consumer in doubt when another runner that read the same has stopped: servers of a cluster may
+// watchOverlap has what is begun verified when another runner that read the same has stopped: servers of a cluster may
 // let two consumers overlap that are made at once, and each runner settles what the other does not hear of. mu is held.
 func (c *claims) watchOverlap(v view, now *epoch) {
 	shared := now != nil && slices.ContainsFunc(now.reads, func(n int) bool { return v.reads[n] != "" })
@@ -122,7 +122,7 @@ func share(live []string, self string) (mine []int) {
 func (c *claims) replace(ctx context.Context, v view, now *epoch, wants []int) error {
 	in := c.in
 	if now != nil && now.broken != nil {
-		c.doubt = true
+		c.unverified = true
 		in.note("%s: reads anew: %v", in.name, now.broken)
 	}
 	in.stopReading()
@@ -130,12 +130,12 @@ func (c *claims) replace(ctx context.Context, v view, now *epoch, wants []int) e
 	if err != nil {
 		return err
 	}
-	c.doubt = c.doubt || !found
+	c.unverified = c.unverified || !found
 	if now != nil {
 		c.leftAt = time.Now()
 	}
 	in.dropOthers(wants)
-	if !c.begun || v.lost != c.lost || c.doubt {
+	if !c.begun || v.lost != c.lost || c.unverified {
 		if err := in.sweep(ctx, v.ids); err != nil {
 			return err
 		}
@@ -148,8 +148,8 @@ func (c *claims) replace(ctx context.Context, v view, now *epoch, wants []int) e
 	c.begun, c.lost = true, v.lost
 	in.members.setReads(wants)
 	in.note("%s: reads %v", in.name, wants)
-	if c.doubt {
-		c.doubt = false
+	if c.unverified {
+		c.unverified = false
 		in.verify(ctx)
 	}
 	return nil
@@ -167,7 +167,7 @@ func (in *inbox) dropOthers(reads []int) {
 	}
 }
 
-// verify asks of every session at work whether it is still this runner's: while the consumer was in doubt another one
+// verify asks of every session at work whether it is still this runner's: while that was not verified another one
 // may have had it. Work on a session that is not is begun anew.
 func (in *inbox) verify(ctx context.Context) {
 	sessions := map[string][]*flight{}

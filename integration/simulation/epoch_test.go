@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// epoch is the time of one consumer: from its making to the next change of the share, or the first doubt.
+// epoch is the time of one consumer: from its making to the next change of the share, or the first loss that leaves
+// ownership unverified.
 type epoch struct {
 	name    string
 	reads   []int        // partitions, in order

@@ -69,13 +69,13 @@ func (in *inbox) run(stop context.Context) {
 	defer cancel()
 	defer context.AfterFunc(in.ctx, cancel)()
 	heartbeats, leave := context.WithCancel(in.ctx)
-	heard := make(chan struct{})
+	joined := make(chan struct{})
 	var living sync.WaitGroup
 	defer living.Wait()
-	living.Go(func() { in.members.run(heartbeats, func() { close(heard) }) })
+	living.Go(func() { in.members.run(heartbeats, func() { close(joined) }) })
 	defer leave()
 	select {
-	case <-heard:
+	case <-joined:
 		in.own(ctx)
 	case <-ctx.Done():
 	}

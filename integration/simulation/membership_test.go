@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	takeover        = time.Second // of silence, after which a runner is taken for dead
-	beatsPerSilence = 4
-	entryTTL        = 10 * time.Second
+	takeover            = time.Second // of silence, after which a runner is taken for dead
+	heartbeatsPerPeriod = 4
+	entryTTL            = 10 * time.Second
 )
 
 // membership tells a runner which others are live, and what they read, as package membership does.
@@ -27,8 +27,8 @@ type membership struct {
 }
 
 type peer struct {
-	heard time.Time
-	reads []int
+	lastSeen time.Time
+	reads    []int
 }
 
 // heartbeat is what runners tell each other.
@@ -68,10 +68,10 @@ func (m *membership) setReads(partitions []int) {
 	m.mu.Lock()
 	m.reads = partitions
 	m.mu.Unlock()
-	m.beat()
+	m.heartbeat()
 }
 
-func (m *membership) beat() {
+func (m *membership) heartbeat() {
 	m.mu.Lock()
 	h, left := heartbeat{id: m.name, reads: m.reads}, m.left
 	m.mu.Unlock()
@@ -82,12 +82,12 @@ func (m *membership) beat() {
 
 func (m *membership) publish(h heartbeat) { m.send("heartbeat", func() { m.broadcast(h) }) }
 
-// hear takes in a heartbeat.
-func (m *membership) hear(h heartbeat) {
+// receive takes in a heartbeat.
+func (m *membership) receive(h heartbeat) {
 	switch {
 	case h.id == m.name:
 		if h.gone { // a false alarm
-			m.beat()
+			m.heartbeat()
 		}
 		return
 	case h.left:
@@ -98,7 +98,7 @@ func (m *membership) hear(h heartbeat) {
 		m.add(h)
 	}
 	if h.join {
-		m.beat()
+		m.heartbeat()
 	}
 }
 
@@ -113,7 +113,7 @@ func (m *membership) add(h heartbeat) {
 	} else if !slices.Equal(p.reads, h.reads) {
 		m.wake()
 	}
-	p.heard, p.reads = time.Now(), h.reads
+	p.lastSeen, p.reads = time.Now(), h.reads
 }
 
 func (m *membership) drop(id string, lost bool) {
@@ -146,7 +146,7 @@ func (m *membership) leave() {
 	m.send("leave", func() { m.list(m.name, 0) })
 }
 
-// run beats until ctx ends. It calls ready once those that were listed have been heard, or are silent.
+// run sends heartbeats until ctx ends. It calls ready once those that were listed have been heard, or are silent.
 func (m *membership) run(ctx context.Context, ready func()) {
 	m.subscribe(m)
 	defer m.unsubscribe(m)
@@ -158,16 +158,16 @@ func (m *membership) run(ctx context.Context, ready func()) {
 			return
 		}
 	}
-	m.keepBeating(ctx, listed, ready)
+	m.keepAlive(ctx, listed, ready)
 }
 
-func (m *membership) keepBeating(ctx context.Context, listed []string, ready func()) {
-	const interval = takeover / beatsPerSilence
+func (m *membership) keepAlive(ctx context.Context, listed []string, ready func()) {
+	const interval = takeover / heartbeatsPerPeriod
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	began := time.Now()
 	for looked := began; ; {
-		if ready != nil && (m.heardAll(listed) || time.Since(began) > takeover) {
+		if ready != nil && (m.allSeen(listed) || time.Since(began) > takeover) {
 			ready()
 			ready = nil
 		}
@@ -182,7 +182,7 @@ func (m *membership) keepBeating(ctx context.Context, listed []string, ready fun
 			return
 		}
 		now := time.Now()
-		m.beat()
+		m.heartbeat()
 		m.send("renew", func() { m.list(m.name, entryTTL) })
 		m.dropSilent(now, now.Sub(looked) > 2*interval)
 		looked = now
@@ -196,7 +196,7 @@ func (m *membership) pollWhile(waiting bool) <-chan time.Time {
 	return time.After(2 * time.Millisecond)
 }
 
-func (m *membership) heardAll(ids []string) bool {
+func (m *membership) allSeen(ids []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !slices.ContainsFunc(ids, func(id string) bool { return m.peers[id] == nil })
@@ -208,8 +208,8 @@ func (m *membership) dropSilent(now time.Time, suspended bool) {
 	m.mu.Lock()
 	for id, p := range m.peers {
 		if suspended {
-			p.heard = now
-		} else if now.Sub(p.heard) > takeover {
+			p.lastSeen = now
+		} else if now.Sub(p.lastSeen) > takeover {
 			silent = append(silent, id)
 		}
 	}
@@ -243,7 +243,7 @@ func (w *world) broadcast(h heartbeat) {
 	defer w.mu.Unlock()
 	for _, m := range w.members.live {
 		if m.name != h.id || h.gone {
-			m.deliver(h.id, func() { m.hear(h) })
+			m.deliver(h.id, func() { m.receive(h) })
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (w *world) heal() {
 	w.tell("healed")
 }
 
-// tell notes what happened. The caller holds the lock.
+// reply notes what happened. The caller holds the lock.
 func (w *world) tell(format string, args ...any) {
 	if w.trace != nil {
 		*w.trace = append(*w.trace, fmt.Sprintf("%10.6f ", time.Since(w.begun).Seconds())+fmt.Sprintf(format, args...))

@@ -15,23 +15,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
-// its source; forgotten is one of an object store's Put in nats.go 1.55.
-const (
-	sourcing  = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
-	forgotten = "github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"
-)
-
 func TestMain(m *testing.M) {
 	cluster.Main()
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(forgotten), goleak.IgnoreAnyFunction(sourcing))
+	bustest.Main(m)
 }
 
 // journal keeps what a runner logs.

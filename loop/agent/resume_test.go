@@ -103,7 +103,7 @@ func start(t *testing.T, s scenario, prefix []schemas.Event) *world {
 	w.driver = driver.New(driver.Options{
 		Deps: driver.Deps{
 			Model: w, Clock: stoppedClock{}, Hooks: p.hooks(), Source: "/loopbus/runner/test",
-			OnEvent: func(e schemas.Event) {
+			OnEvent: func(e schemas.Event, _ *loop.State) {
 				if w.onward != nil {
 					w.onward(e)
 				}

@@ -177,7 +177,7 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 		if err := d.verifyOwnership(ctx); err != nil {
 			return err
 		}
-		span := d.o.Tracer.Start(ctx, "tool call", req.TraceParent, map[string]string{"tool": req.ToolName})
+		span := d.startToolSpan(ctx, req)
 		req.TraceParent = span.TraceParent()
 		d.flights[req.Call].span = span
 		err := d.tools.Dispatch(ctx, req, req.StartSeq <= d.loaded)

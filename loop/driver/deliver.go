@@ -136,7 +136,7 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 			refused = r
 		}
 	}
-	if r := d.state.Run; r != nil && r.Abort != nil && d.abort != nil {
+	if d.state.Aborted() && d.abort != nil {
 		d.abort(context.Canceled)
 		d.wake()
 	}
@@ -189,7 +189,7 @@ func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 	if d.broken != nil {
 		return d.broken
 	}
-	if d.state.Known[r.CommandID] {
+	if d.state.Known.Has(r.CommandID) {
 		return nil
 	}
 	_, err := d.append(ctx, &r, r.CommandID)
@@ -200,7 +200,7 @@ func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 func (d *Driver) Copy(ctx context.Context, copied *schemas.SessionBranched, command string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.broken != nil || !d.state.Branchable() || d.state.Known[command] {
+	if d.broken != nil || !d.state.Branchable() || d.state.Known.Has(command) {
 		return d.broken
 	}
 	_, err := d.append(ctx, copied, command)

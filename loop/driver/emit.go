@@ -69,11 +69,11 @@ func (d *Driver) append(ctx context.Context, data schemas.EventData, cause strin
 		d.o.Log.Send()
 	}
 	s.appended = true
-	if _, over := data.(*schemas.AgentEnd); over {
-		d.endRun()
+	if end, over := data.(*schemas.AgentEnd); over {
+		d.endRun(end)
 	}
 	if d.o.OnEvent != nil {
-		d.logPanic(panics.Guard("listener of all events", func() error { d.o.OnEvent(e); return nil }))
+		d.logPanic(panics.Guard("listener of all events", func() error { d.o.OnEvent(e, d.state); return nil }))
 	}
 	return s, nil
 }

@@ -296,10 +296,10 @@ func TestADeliveryThatIsStoppedWhileItLoadsFailsNoOther(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-type panickingTracer struct{ on string }
+type panickingTracer struct{ on driver.SpanKind }
 
-func (p *panickingTracer) Start(_ context.Context, name, _ string, _ map[string]string) driver.Span {
-	if name == p.on {
+func (p *panickingTracer) Start(_ context.Context, s driver.SpanStart) driver.Span {
+	if s.Kind == p.on {
 		p.on = ""
 		panic("no luck")
 	}
@@ -309,7 +309,7 @@ func (p *panickingTracer) Start(_ context.Context, name, _ string, _ map[string]
 type quietSpan struct{}
 
 func (quietSpan) TraceParent() string { return "" }
-func (quietSpan) End(error)           {}
+func (quietSpan) End(driver.SpanEnd)  {}
 
 // TestAPanicWedgesNoSession has something panic once, wherever a program's own code is called. The delivery fails or
 // not; the session is free, and the message comes to its end when it is delivered again.
@@ -328,7 +328,7 @@ func TestAPanicWedgesNoSession(t *testing.T) {
 			open := o.Open
 			o.Open = func(ctx context.Context, s string) (host.SessionLog, error) { fail(); return open(ctx, s) }
 		},
-		"OnEvent": func(o *host.Options, fail func()) { o.OnEvent = func(schemas.Event) { fail() } },
+		"OnEvent": func(o *host.Options, fail func()) { o.OnEvent = func(schemas.Event, *loop.State) { fail() } },
 		"CheckModel": func(o *host.Options, fail func()) {
 			o.CheckModel = func(schemas.ModelRef) error { fail(); return nil }
 		},
@@ -341,10 +341,10 @@ func TestAPanicWedgesNoSession(t *testing.T) {
 		"Dispatch": func(o *host.Options, _ func()) {
 			o.Tools = &stumbling{Queue: o.Tools.(*looptest.Queue), fail: "t1", panic: true}
 		},
-		"Tracer, under the lock":   func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: "agent turn"} },
-		"Tracer, at the run":       func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: "agent run"} },
-		"Tracer, at the model":     func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: "model call"} },
-		"Tracer, at the tool call": func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: "tool call"} },
+		"Tracer, under the lock":   func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: driver.SpanTurn} },
+		"Tracer, at the run":       func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: driver.SpanRun} },
+		"Tracer, at the model":     func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: driver.SpanModelCall} },
+		"Tracer, at the tool call": func(o *host.Options, _ func()) { o.Tracer = &panickingTracer{on: driver.SpanToolCall} },
 		"Profiles": func(o *host.Options, fail func()) {
 			o.Profile, o.Profiles = "p", profileFunc(func() schemas.Profile { fail(); return schemas.Profile{} })
 		},

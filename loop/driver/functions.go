@@ -21,7 +21,8 @@ import (
 type Hooks struct {
 	// TransformContext decides what the model sees of the transcript, which is itself not changed. An error fails the run.
 	TransformContext func(ctx context.Context, messages schemas.Messages) (schemas.Messages, error)
-	// ConvertToLLM turns custom roles into ones a model knows. Without it they are dropped.
+	// ConvertToLLM turns custom roles into ones a model knows. Without it those of a session's own entries become a
+	// user's ([compaction.ToLLM]), and all others are dropped.
 	ConvertToLLM func(ctx context.Context, messages schemas.Messages) (schemas.Messages, error)
 	// GetAPIKey is asked before every request; an empty key falls back to the configured one.
 	GetAPIKey func(ctx context.Context, provider string) (string, error)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/loop"
@@ -12,30 +13,32 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// screen asks the services of the hook input about the inputs that wait, before any of them can enter a run.
+// screen expands the inputs that wait, and asks the services of the hook input about them, before any of them can enter
+// a run.
 func (d *Driver) screen(ctx context.Context) error {
 	if d.o.InputHooks == nil {
 		return nil
 	}
 	for {
-		var in *loop.Input
+		var waiting []loop.Input
 		var seq uint64
 		var set loop.Settings
 		d.View(func(s *loop.State) {
-			seq = s.Seq
-			if waiting := s.Unscreened(); len(waiting) > 0 {
-				in, set = &waiting[0], s.Settings.Clone()
+			seq, waiting = s.Seq, s.Unscreened()
+			if len(waiting) > 0 {
+				set = s.Settings.Clone()
 			}
 		})
 		var q *inquiry
-		if in != nil {
+		if len(waiting) > 0 {
 			q = d.inquiry(schemas.HookInput, d.inputHooks(ctx, set))
 		}
-		if q == nil {
+		next := slices.IndexFunc(waiting, func(in loop.Input) bool { return q != nil || in.Expand })
+		if next < 0 {
 			d.screened = seq
 			return nil
 		}
-		if err := d.screenOne(ctx, q, *in); err != nil {
+		if err := d.screenOne(ctx, q, waiting[next], set); err != nil {
 			return err
 		}
 	}
@@ -50,10 +53,19 @@ func (d *Driver) inputHooks(ctx context.Context, set loop.Settings) (refs []sche
 	return refs
 }
 
-func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input) error {
-	decision := &schemas.HookDecision{CommandID: in.CommandID}
+// screenOne screens an input; without services it only expands it.
+func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set loop.Settings) (err error) {
+	decision := &schemas.HookDecision{Hook: schemas.HookInput, CommandID: in.CommandID}
+	if in.Expand && d.o.Expand != nil {
+		if in.Messages, err = d.expand(ctx, set, in.Messages, decision); err != nil {
+			return fmt.Errorf("session %s: expand command %s: %w", d.session, in.CommandID, err)
+		}
+	}
+	if q == nil {
+		return d.emit(ctx, decision, in.CommandID)
+	}
 	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages}
-	err := q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (bool, error) {
+	err = q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (bool, error) {
 		if a.Handled {
 			decision.Handled = true
 			return true, errDecided
@@ -69,6 +81,34 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input) error
 	}
 	q.record(decision)
 	return d.emit(ctx, decision, in.CommandID)
+}
+
+// expand returns the messages of an input with its text expanded, and records what became of it.
+func (d *Driver) expand(ctx context.Context, set loop.Settings, in schemas.Messages, decision *schemas.HookDecision) (
+	schemas.Messages, error,
+) {
+	if len(in) == 0 {
+		return in, nil
+	}
+	said, ok := in[0].(*schemas.UserMessage)
+	if !ok || len(said.Content) == 0 {
+		return in, nil
+	}
+	text, ok := said.Content[0].(schemas.Text)
+	if !ok {
+		return in, nil
+	}
+	expanded, sources, err := d.o.Expand(ctx, d.session, set, text.Text)
+	if err != nil || len(sources) == 0 {
+		return in, err
+	}
+	became := *said
+	became.Content = slices.Clone(said.Content)
+	text.Text = expanded
+	became.Content[0] = text
+	decision.Messages = append(schemas.Messages{&became}, in[1:]...)
+	decision.Sources = sources
+	return decision.Messages, nil
 }
 
 // unscreened reports whether an input waits that has to be screened first. The caller holds the lock.

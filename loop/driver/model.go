@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/compaction"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -54,7 +55,7 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	span := d.startModelSpan(ctx, req.Model)
 	c := &modelCall{d: d, ctx: ctx, req: req, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live}}
 	err = panics.Guard("model call", func() error { return c.stream(signal) })
-	span.End(err)
+	span.End(c.spanEnd(err))
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() // the process goes down: whoever resumes calls the model again
@@ -90,18 +91,26 @@ func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest,
 			return err
 		})
 	} else if err == nil {
-		req.Messages = defaultConvert(req.Messages)
+		req.Messages = compaction.ToLLM(req.Messages)
 	}
-	if err == nil && h.GetAPIKey != nil {
-		err = d.outside("getApiKey", func() error {
-			key, err := h.GetAPIKey(signal, req.Model.Provider)
-			if key != "" {
-				req.APIKey = key
-			}
-			return err
-		})
+	if err == nil {
+		err = d.apiKey(signal, &req)
 	}
 	return req, err
+}
+
+// apiKey asks the program for the key of a request.
+func (d *Driver) apiKey(signal context.Context, req *schemas.ModelRequest) error {
+	if d.o.Hooks.GetAPIKey == nil {
+		return nil
+	}
+	return d.outside("getApiKey", func() error {
+		key, err := d.o.Hooks.GetAPIKey(signal, req.Model.Provider)
+		if key != "" {
+			req.APIKey = key
+		}
+		return err
+	})
 }
 
 var errIdle = errors.New("model idle")
@@ -149,15 +158,3 @@ func (w *idleWatch) reset() {
 
 // fired reports whether the watch cut the call off.
 func (w *idleWatch) fired() bool { return w.ctx != nil && errors.Is(context.Cause(w.ctx), errIdle) }
-
-// defaultConvert returns the messages of the three roles a model knows (behaviour A6.3).
-func defaultConvert(messages schemas.Messages) schemas.Messages {
-	out := make(schemas.Messages, 0, len(messages))
-	for _, m := range messages {
-		switch m.MessageRole() {
-		case schemas.RoleUser, schemas.RoleAssistant, schemas.RoleToolResult:
-			out = append(out, m)
-		}
-	}
-	return out
-}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
@@ -76,7 +77,7 @@ func using(m looptest.ModelFunc, at time.Time) looptest.ModelFunc {
 
 // events tells of the types of events that are stored.
 func storing(types chan<- schemas.EventType) func(*host.Options) {
-	return func(o *host.Options) { o.OnEvent = func(e schemas.Event) { types <- e.Type() } }
+	return func(o *host.Options) { o.OnEvent = func(e schemas.Event, _ *loop.State) { types <- e.Type() } }
 }
 
 func await(t *testing.T, types <-chan schemas.EventType, want schemas.EventType) {

@@ -22,12 +22,12 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	if err := d.askAfter(ctx, call, f, end); err != nil {
 		return err
 	}
-	if f != nil {
-		if f.span != nil {
-			f.span.End(nil)
-		}
-		delete(d.flights, call.Key)
+	failure := ""
+	if end.IsError {
+		failure = spanError
 	}
+	f.end(failure)
+	delete(d.flights, call.Key)
 	end.Result = schemas.ValidResult(end.Result)
 	return d.emit(ctx, end, a.cause)
 }

@@ -46,6 +46,8 @@ func interrupted(s *loop.State) (streaming, where string) {
 	switch step := loop.Next(s).(type) {
 	case loop.CallModel:
 		return "", "before the model was called"
+	case loop.StartCompaction, loop.Summarize:
+		return "", "before the context was summed up"
 	case loop.Emit:
 		return "", fmt.Sprintf("before %s", step.Data.EventType())
 	case loop.RunTools:
@@ -99,7 +101,7 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	var err error
 	d.View(func(s *loop.State) {
 		if s.Seq == seq {
-			d.startRunSpan(ctx, step.Inputs)
+			d.startRunSpan(ctx, step.Inputs, config.Profile)
 			begun, err = d.append(ctx, start, cause)
 		}
 	})
@@ -119,10 +121,13 @@ func sameConfig(a, b schemas.RunConfig) bool {
 
 // endRun gives up what belongs to the run that has just ended, but for its signal, which the listeners of agent_end
 // still see. The caller holds the lock.
-func (d *Driver) endRun() {
+func (d *Driver) endRun(end *schemas.AgentEnd) {
+	for _, f := range d.flights {
+		f.end(spanAborted)
+	}
 	clear(d.flights)
 	d.grace = nil
-	d.spans.endRun()
+	d.spans.endRun(end)
 	d.disarmDeadline()
 }
 

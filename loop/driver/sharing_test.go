@@ -116,7 +116,7 @@ func TestNobodySharesTheState(t *testing.T) {
 		if s != nil {
 			o.Services = s
 			o.Hooks = driver.Hooks{BeforeToolCall: s.before, AfterToolCall: s.after, ShouldStopAfterTurn: s.stop}
-			o.OnEvent = func(e schemas.Event) { s.spoil(func() { _, _ = json.Marshal(e.Data) }) }
+			o.OnEvent = func(e schemas.Event, _ *loop.State) { s.spoil(func() { _, _ = json.Marshal(e.Data) }) }
 		}
 		d := driver.New(o, &loop.State{Session: "s1"})
 		deliver := func(id string, data schemas.CommandData) {

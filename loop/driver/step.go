@@ -44,6 +44,12 @@ func (d *Driver) step(ctx context.Context) (done bool, err error) {
 		return false, d.runTools(ctx, step)
 	case loop.Retry:
 		return false, d.retry(ctx, step)
+	case loop.StartCompaction:
+		return false, d.startCompaction(ctx, step)
+	case loop.Summarize:
+		return false, d.summarize(ctx, step)
+	case loop.Navigate:
+		return false, d.navigate(ctx, step)
 	}
 	return false, nil
 }
@@ -68,7 +74,9 @@ func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool
 	case loop.Rest:
 		rest = true
 	case loop.Retry:
-		rest = d.mayRest(step)
+		rest = d.mayRest(step.NotBefore)
+	case loop.Summarize:
+		rest = d.mayRest(step.NotBefore)
 	case loop.RunTools:
 		rest = !d.unready(step) && !d.mustWait(step)
 	}
@@ -78,13 +86,14 @@ func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool
 	return next, s, rest, err
 }
 
-// runSignal is the context of the run under way: done when the run is aborted, or while driving the driver stopped.
+// runSignal is the context of the run under way, or of a summary between runs: done when that is aborted, or while
+// driving the driver stopped.
 func (d *Driver) runSignal(ctx context.Context) context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.signal == nil {
 		d.signal, d.abort = context.WithCancelCause(context.WithoutCancel(ctx))
-		if r := d.state.Run; ctx.Err() != nil || r != nil && r.Abort != nil {
+		if ctx.Err() != nil || d.state.Aborted() {
 			d.abort(context.Canceled)
 		}
 	}

@@ -21,8 +21,10 @@ type modelCall struct {
 	seq     uint64 // of its message_start
 	feed    feed
 	partial *schemas.AssistantMessage
-	failure schemas.FailureCode // of the terminal event
+	failure schemas.FailureCode       // of the terminal event
+	final   *schemas.AssistantMessage // the whole reply, once it is there
 	idle    idleWatch
+	silent  bool // a summary: the log has it once it is whole, and nobody watches
 }
 
 // stream reads the model to its terminal event. It returns an error where the stream itself broke.
@@ -70,6 +72,9 @@ func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessag
 
 // event handles what comes before the end. Deltas before start are dropped (finding 005).
 func (c *modelCall) event(e schemas.StreamEvent) error {
+	if c.silent {
+		return nil
+	}
 	if e.Type == schemas.StreamStart {
 		if c.id != "" {
 			return nil
@@ -130,6 +135,7 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	if final.StopReason == schemas.StopError {
 		end.FailureCode, end.Retryable = c.failure, c.retryable(final)
 	}
+	c.final = final
 	if c.id == "" {
 		if err := c.open(final); err != nil {
 			return err

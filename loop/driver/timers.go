@@ -69,36 +69,49 @@ const maxAwake = time.Second
 // retry waits until the model may be asked again, and begins the turn. It returns before that when something arrives,
 // and when a timer has been set that will wake the session: [Driver.mayRest] then lets it rest.
 func (d *Driver) retry(ctx context.Context, step loop.Retry) error {
-	wait := step.NotBefore.Sub(d.o.Clock.Now())
-	if wait <= 0 {
-		return d.emit(ctx, step.Then, "")
+	if over, err := d.waitUntil(ctx, step.NotBefore); !over || err != nil {
+		return err
 	}
-	if wait > maxAwake && d.o.Timers != nil && d.setRetryTimer(ctx, step) {
-		return nil
+	return d.emit(ctx, step.Then, "")
+}
+
+// waitUntil waits for a moment; due says that it has come. It returns before that when something arrives, and when a
+// timer has been set that will wake the session.
+func (d *Driver) waitUntil(ctx context.Context, at time.Time) (due bool, err error) {
+	wait := at.Sub(d.o.Clock.Now())
+	if wait <= 0 {
+		return true, nil
+	}
+	if wait > maxAwake && d.o.Timers != nil && d.setRetryTimer(ctx, at) {
+		return false, nil
 	}
 	over := make(chan struct{})
 	stop := d.o.Clock.AfterFunc(wait, func() { close(over) })
 	defer stop()
-	return d.wait(ctx, over)
+	return false, d.wait(ctx, over)
 }
 
 // setRetryTimer reports whether the timer is set. Without it the session stays awake: what it waits with then is its
 // unacknowledged message.
-func (d *Driver) setRetryTimer(ctx context.Context, step loop.Retry) bool {
+func (d *Driver) setRetryTimer(ctx context.Context, at time.Time) bool {
 	timer := schemas.Timer{Name: schemas.TimerRetry}
-	d.View(func(s *loop.State) { timer.RunID = s.Run.ID })
+	d.View(func(s *loop.State) {
+		if s.Run != nil {
+			timer.RunID = s.Run.ID
+		}
+	})
 	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
 	defer cancel()
-	err := d.outside("timer", func() error { return d.o.Timers.Schedule(ctx, d.session, step.NotBefore, timer) })
+	err := d.outside("timer", func() error { return d.o.Timers.Schedule(ctx, d.session, at, timer) })
 	if err != nil {
 		d.o.Logger.Warn("retry timer not set", "session", d.session, "run", timer.RunID, "err", err)
 		return false
 	}
-	d.wakesAt = step.NotBefore
+	d.wakesAt = at
 	return true
 }
 
-// mayRest reports whether a timer is set that ends the wait of the step. The caller holds the lock.
-func (d *Driver) mayRest(step loop.Retry) bool {
-	return d.wakesAt.Equal(step.NotBefore) && step.NotBefore.After(d.o.Clock.Now())
+// mayRest reports whether a timer is set that ends the wait until a moment. The caller holds the lock.
+func (d *Driver) mayRest(at time.Time) bool {
+	return d.wakesAt.Equal(at) && at.After(d.o.Clock.Now())
 }

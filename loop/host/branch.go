@@ -16,8 +16,15 @@ func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch)
 	var copied *schemas.SessionBranched
 	if b.Session != c.Session {
 		var err error
-		if copied, err = h.copyOf(ctx, b); err != nil {
+		copied, err = h.copyOf(ctx, b)
+		if r := refusedFork(c, err); r != nil {
+			return h.reject(ctx, c.Session, *r)
+		}
+		if err != nil {
 			return err
+		}
+		if r := h.askFork(ctx, c, b); r != nil {
+			return h.reject(ctx, c.Session, *r)
 		}
 	}
 	return h.with(ctx, c.Session, alone, func(d *driver.Driver) error {
@@ -37,6 +44,9 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 		return nil, fmt.Errorf("branch from session %s: %w", b.Session, err)
 	}
 	defer log.Close()
+	if b.EntryID != "" {
+		return h.fork(ctx, log, b)
+	}
 	state, _, err := h.read(ctx, log, b.Session, b.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("branch from session %s: %w", b.Session, err)
@@ -52,16 +62,7 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
 	state *loop.State, saved uint64, err error,
 ) {
-	state = &loop.State{Session: session}
-	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
-	if err != nil {
-		h.o.Logger.Warn("snapshot not read", "session", session, "err", err)
-	} else if seq > 0 && (upTo == 0 || seq <= upTo) {
-		if err := json.Unmarshal(raw, state); err != nil || state.Seq != seq {
-			h.o.Logger.Warn("snapshot not usable", "session", session, "seq", seq, "err", err)
-			state = &loop.State{Session: session}
-		}
-	}
+	state = h.saved(ctx, log, session, upTo)
 	saved = state.Seq
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		if err == nil && upTo > 0 && e.Seq > upTo {
@@ -75,4 +76,19 @@ func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo ui
 		}
 	}
 	return state, saved, nil
+}
+
+// saved is the state of a snapshot that is no newer than the event with that sequence, 0 for any, or an empty one.
+func (h *Host) saved(ctx context.Context, log SessionLog, session string, upTo uint64) *loop.State {
+	state := &loop.State{Session: session}
+	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
+	if err != nil {
+		h.o.Logger.Warn("snapshot not read", "session", session, "err", err)
+	} else if seq > 0 && (upTo == 0 || seq <= upTo) {
+		if err := json.Unmarshal(raw, state); err != nil || state.Seq != seq {
+			h.o.Logger.Warn("snapshot not usable", "session", session, "seq", seq, "err", err)
+			state = &loop.State{Session: session}
+		}
+	}
+	return state
 }

@@ -36,6 +36,10 @@ func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRe
 				return r
 			}
 		}
+	case *schemas.Navigate:
+		return h.refuseTarget(ctx, c, d.TargetID)
+	case *schemas.Label:
+		return h.refuseTarget(ctx, c, d.TargetID)
 	case *schemas.SetProfile:
 		if _, err := h.profile(ctx, d.Profile); errors.Is(err, ErrNoProfile) {
 			r.Code, r.Reason = schemas.RejectNoProfile, err.Error()
@@ -93,16 +97,30 @@ func (h *Host) configure(ctx context.Context, session string, set loop.Settings)
 	config.Profile = name
 	follow(&config, p)
 	choose(&config, set)
+	config.ContextWindow = h.window(config)
 	announced, err := h.o.Toolbox.Definitions(ctx)
 	if err != nil {
 		return config, fmt.Errorf("tools of session %s: %w", session, err)
 	}
 	if h.o.Pipeline == nil {
 		config.Tools = chosen(inWorkspace(announced, config.Workspace), set)
-		return config, nil
+	} else {
+		config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
 	}
-	config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
-	return config, nil
+	return config, h.showResources(ctx, session, &config, p)
+}
+
+// window is the least of the windows that are known of a run's models: what fits that one fits all of them.
+func (h *Host) window(config schemas.RunConfig) (least int64) {
+	if h.o.Window == nil {
+		return config.ContextWindow
+	}
+	for _, m := range append([]schemas.ModelRef{config.Model}, config.Fallbacks...) {
+		if n := h.o.Window(m); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
 }
 
 // follow is what a profile chooses.
@@ -127,6 +145,9 @@ func follow(config *schemas.RunConfig, p schemas.Profile) {
 	}
 	if p.Approval != nil {
 		config.Approval = *p.Approval
+	}
+	if p.Compaction != nil {
+		config.Compaction = *p.Compaction
 	}
 	config.Hooks = hooks(*config, p)
 }

@@ -86,6 +86,8 @@ func (h *Host) load(ctx context.Context, e *entry) (err error) {
 	e.saved = saved
 	e.driver = driver.New(driver.Options{
 		Deps: h.o.Deps, Log: e.log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks,
+		Expand: h.expand,
+		Path:   h.path,
 	}, state)
 	return nil
 }

@@ -34,6 +34,11 @@ type Options struct {
 	// Profiles are the named agents that sessions may follow; nil has none. Profile is that of sessions that name none.
 	Profiles Profiles
 	Profile  string
+	// Resources are what workspaces have for prompts; nil has nothing.
+	Resources Resources
+	// Window returns how many tokens a model takes, 0 where that is not known; nil knows none. Without it no context is
+	// compacted before a model refuses it.
+	Window func(m schemas.ModelRef) int64
 	// CheckModel says whether a model can be served; nil accepts every model.
 	CheckModel func(m schemas.ModelRef) error
 
@@ -142,7 +147,7 @@ func (h *Host) reject(ctx context.Context, session string, r schemas.CommandReje
 		c := schemas.Command{ID: "given-up/" + r.CommandID, Session: session, Data: &schemas.Abort{Reason: r.Reason}}
 		err := h.with(ctx, session, alone, func(d *driver.Driver) error {
 			var stuck bool
-			d.View(func(s *loop.State) { stuck = s.Known[r.CommandID] && s.Run != nil })
+			d.View(func(s *loop.State) { stuck = s.Known.Has(r.CommandID) && s.Run != nil })
 			if !stuck {
 				return nil
 			}

@@ -38,5 +38,11 @@ type Profiles interface {
 	Profile(ctx context.Context, name string) (schemas.Profile, error)
 }
 
+// Resources know what workspaces have for prompts; the empty name is that of sessions of no workspace. What there is
+// nothing known of has nothing.
+type Resources interface {
+	Resources(ctx context.Context, workspace string) (schemas.Resources, error)
+}
+
 // ErrNoProfile says that there is no profile of a name.
 var ErrNoProfile = errors.New("no such profile")

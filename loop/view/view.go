@@ -81,7 +81,7 @@ func (v *View) State() schemas.SessionState {
 		Session: s.Session, Seq: s.Seq, Status: v.status(), ThinkingLevel: s.Config.ThinkingLevel,
 		Profile: s.Config.Profile, Workspace: s.Config.Workspace, Messages: len(s.Messages), Runs: s.Runs,
 		Prompts: inputs(s.Prompts), Steering: inputs(s.Steering), FollowUp: inputs(s.FollowUp),
-		Usage: s.Usage, ErrorMessage: cut(s.ErrorMessage, maxError),
+		Name: s.Name, Leaf: s.Tree.Leaf, Usage: s.Usage, ErrorMessage: cut(s.ErrorMessage, maxError),
 	}
 	if s.Runs > 0 {
 		out.Model = new(s.Config.Model)
@@ -96,6 +96,7 @@ func (v *View) State() schemas.SessionState {
 		end.Messages, end.ErrorMessage = nil, cut(end.ErrorMessage, maxError)
 		out.LastEnd = &end
 	}
+	out.ContextUsage, out.Compacting = s.ContextUsage(), s.Run == nil && s.Busy() || s.Compacting != nil
 	if s.Origin != nil {
 		out.Parent = &schemas.SessionParent{Session: s.Origin.Session, Seq: s.Origin.Seq}
 	}
@@ -117,7 +118,7 @@ func (v *View) status() schemas.SessionStatus {
 		return schemas.SessionWaitingForApproval
 	case len(s.PendingToolCalls()) > 0:
 		return schemas.SessionWaitingForTools
-	case s.Run != nil:
+	case s.Busy():
 		return schemas.SessionRunning
 	case s.LastEnd != nil && s.LastEnd.TerminationReason.Failed():
 		return schemas.SessionFailed

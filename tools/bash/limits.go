@@ -46,7 +46,7 @@ func (l Limits) check(shell string, uid int) error {
 }
 
 // preamble is what a shell does before it becomes the one that runs the command. A process that has used up its time is
-// told so with the soft limit, and killed a second later.
+// notified with the soft limit, and killed a second later.
 func (l Limits) preamble() string {
 	var set []string
 	limit := func(n int64, format string, args ...any) {

@@ -1,20 +1,20 @@
 // Package extension has the tools with which a model acts on its own session: session_branch and agent_interrupt
-// (behaviour A15.10). A runner serves them; what they do they do as any client would, by sending commands.
+// (behaviour A15.10). A runner serves them. They do what any client can do: they send commands.
 package extension
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
-
-// Send stores a command in a session's inbox. Sent again with the same id it takes effect once.
-type Send func(ctx context.Context, session, id string, data schemas.CommandData) error
 
 // Texts of results.
 const (
@@ -23,14 +23,17 @@ const (
 	maxSessionName = 64
 )
 
-// Tools returns both tools. An error of send is an error result.
-func Tools(send Send) ([]tools.Tool, error) {
+// ErrNoSession is the error of a call by somebody who has no session, such as an MCP client.
+var ErrNoSession = errors.New("the tool acts on the session that calls it, and the caller has none")
+
+// Tools returns both tools. What the client cannot send is an error result.
+func Tools(c *client.Client) ([]tools.Tool, error) {
 	branch, err := tools.Typed(schemas.ToolDefinition{
 		Name: schemas.ToolSessionBranch, Label: "Branch session", Effect: schemas.EffectIdempotent,
 		Description: "Copy this session, as far as the latest complete message, into a new session that goes its own way. " +
 			"This session goes on unchanged. Returns the new session's id.",
 	}, func(ctx context.Context, call tools.Call, p branchParams) (schemas.ToolResult, error) {
-		return branchSession(ctx, send, call, p)
+		return branchSession(ctx, c, call, p)
 	})
 	if err != nil {
 		return nil, err
@@ -39,10 +42,29 @@ func Tools(send Send) ([]tools.Tool, error) {
 		Name: schemas.ToolAgentInterrupt, Label: "Interrupt", Effect: schemas.EffectIdempotent,
 		Description: "End the current run at once, without another model call. What is queued starts afterwards.",
 	}, func(ctx context.Context, call tools.Call, _ struct{}) (schemas.ToolResult, error) {
-		err := send(ctx, call.Session, "interrupt/"+string(call.Key), &schemas.Abort{Reason: reasonOfAgent})
-		return schemas.TextResult(textInterrupt), err
+		return interrupt(ctx, c, call)
 	})
 	return []tools.Tool{branch, interrupt}, err
+}
+
+// stateTimeout is how long an interrupt waits to learn what is queued.
+const stateTimeout = 2 * time.Second
+
+// interrupt aborts the run of the session that calls. Its result says what is queued: an abort leaves that, and the
+// next run begins with it.
+func interrupt(ctx context.Context, c *client.Client, call tools.Call) (schemas.ToolResult, error) {
+	if call.NoSession {
+		return schemas.ToolResult{}, ErrNoSession
+	}
+	s, text := c.Session(call.Session), textInterrupt
+	soon, cancel := context.WithTimeout(ctx, stateTimeout)
+	state, err := s.State(soon)
+	cancel()
+	if waits := state.Queued(); err == nil && waits != "" {
+		text += "; waiting for the next run: " + waits
+	}
+	_, err = s.Send(ctx, &schemas.Abort{Reason: reasonOfAgent}, client.WithID("interrupt/"+string(call.Key)))
+	return schemas.TextResult(text), err
 }
 
 type branchParams struct {
@@ -51,7 +73,10 @@ type branchParams struct {
 
 // branchSession asks for the copy. It is made a moment later; a command to the new session that is sent after this one
 // finds it made.
-func branchSession(ctx context.Context, send Send, call tools.Call, p branchParams) (schemas.ToolResult, error) {
+func branchSession(ctx context.Context, c *client.Client, call tools.Call, p branchParams) (schemas.ToolResult, error) {
+	if call.NoSession {
+		return schemas.ToolResult{}, ErrNoSession
+	}
 	id := p.Session
 	if id == "" {
 		suffix := "-" + string(call.Key)
@@ -64,7 +89,9 @@ func branchSession(ctx context.Context, send Send, call tools.Call, p branchPara
 	if err != nil {
 		return schemas.ToolResult{}, fmt.Errorf("call %s of session %s names no sequence", call.Key, call.Session)
 	}
-	if err := send(ctx, id, "branch/"+call.IdempotencyKey, &schemas.Branch{Session: call.Session, Seq: seq}); err != nil {
+	_, err = c.Session(id).Send(ctx, &schemas.Branch{Session: call.Session, Seq: seq},
+		client.WithID("branch/"+call.IdempotencyKey))
+	if err != nil {
 		return schemas.ToolResult{}, err
 	}
 	result := schemas.TextResult("Branched into session " + id)

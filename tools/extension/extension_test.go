@@ -1,13 +1,18 @@
 package extension_test
 
 import (
-	"context"
-	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/extension"
@@ -18,23 +23,67 @@ type sent struct {
 	Data        schemas.CommandData
 }
 
-func run(t *testing.T, name string, call tools.Call, failure error) (text string, isError bool, all []sent) {
+// bed is an inbox that keeps what is sent, and a runner that says what is queued.
+type bed struct {
+	t  *testing.T
+	nc *nats.Conn
+	c  *client.Client
+}
+
+func newBed(t *testing.T, state schemas.SessionState) *bed {
 	t.Helper()
-	set, err := extension.Tools(func(_ context.Context, session, id string, data schemas.CommandData) error {
-		all = append(all, sent{session, id, data})
-		return failure
-	})
+	conn := bustest.Connect(t, bustest.Server(t))
+	b := &bed{t: t, nc: conn.NATS()}
+	_, err := conn.JetStream().CreateStream(bustest.Deadline(t), jetstream.StreamConfig{Name: schemas.StreamCommands,
+		Subjects: []string{"agent.cmd.*.*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range set {
-		if tool.Name == name {
-			result, isError := tool.Run(t.Context(), call, nil)
+	body, err := schemas.Marshal(state)
+	if err == nil {
+		_, err = b.nc.Subscribe("agent.query.*.state", func(m *nats.Msg) { _ = m.Respond(body) })
+	}
+	if err == nil {
+		b.c, err = client.New(b.nc, client.Options{RequestTimeout: time.Second})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// run runs a tool and returns its result, and what it has sent.
+func (b *bed) run(name string, call tools.Call) (text string, isError bool, all []sent) {
+	b.t.Helper()
+	set, err := extension.Tools(b.c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	sub, err := b.nc.SubscribeSync("agent.cmd.*.*")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	i := slices.IndexFunc(set, func(t tools.Tool) bool { return t.Name == name })
+	result, isError := set[i].Run(b.t.Context(), call, nil)
+	if err := b.nc.Flush(); err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		m, err := sub.NextMsg(0)
+		if err != nil {
 			return result.Content.JoinText(), isError, all
 		}
+		session, kind, err := schemas.Subjects{}.ParseCommand(m.Subject)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		c, err := codec.DecodeCommand(session, kind, m.Header, m.Data, "", time.Now())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, sent{session, c.ID, c.Data})
 	}
-	t.Fatalf("no tool %s", name)
-	return "", false, nil
 }
 
 func callOf(args string) tools.Call {
@@ -42,40 +91,67 @@ func callOf(args string) tools.Call {
 }
 
 func TestInterruptAborts(t *testing.T) {
-	text, isError, got := run(t, schemas.ToolAgentInterrupt, callOf(`{}`), nil)
-	want := []sent{{"s1", "interrupt/c17", &schemas.Abort{Reason: "agent-requested"}}}
-	if d := cmp.Diff(want, got); d != "" || isError || text != "Interrupt request sent" {
-		t.Errorf("%q, error %t, sent (-want +got):\n%s", text, isError, d)
+	t.Parallel()
+	for want, state := range map[string]schemas.SessionState{
+		"Interrupt request sent": {},
+		"Interrupt request sent; waiting for the next run: 2 steers, 1 follow-up": {
+			Steering: make([]schemas.QueuedInput, 2), FollowUp: make([]schemas.QueuedInput, 1)},
+	} {
+		text, isError, got := newBed(t, state).run(schemas.ToolAgentInterrupt, callOf(`{}`))
+		abort := []sent{{"s1", "interrupt/c17", &schemas.Abort{Reason: "agent-requested"}}}
+		if d := cmp.Diff(abort, got); d != "" || isError || text != want {
+			t.Errorf("%q, error %t, sent (-want +got):\n%s", text, isError, d)
+		}
+	}
+}
+
+// Somebody without a session is told so, and nothing is sent.
+func TestCallersWithoutASession(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, schemas.SessionState{})
+	for _, name := range schemas.ExtensionTools() {
+		call := callOf(`{}`)
+		call.NoSession = true
+		if text, isError, got := b.run(name, call); !isError || len(got) > 0 || text != extension.ErrNoSession.Error() {
+			t.Errorf("%s: %q, error %t, sent %+v", name, text, isError, got)
+		}
 	}
 }
 
 func TestBranchCopiesUpToTheCall(t *testing.T) {
-	text, isError, got := run(t, schemas.ToolSessionBranch, callOf(`{}`), nil)
+	text, isError, got := newBed(t, schemas.SessionState{}).run(schemas.ToolSessionBranch, callOf(`{}`))
 	want := []sent{{"s1-c17", "branch/s1/c17", &schemas.Branch{Session: "s1", Seq: 17}}}
 	if d := cmp.Diff(want, got); d != "" || isError || text != "Branched into session s1-c17" {
 		t.Errorf("%q, error %t, sent (-want +got):\n%s", text, isError, d)
 	}
-	if _, _, got = run(t, schemas.ToolSessionBranch, callOf(`{"session":"fork"}`), nil); len(got) != 1 ||
+	b := newBed(t, schemas.SessionState{})
+	if _, _, got = b.run(schemas.ToolSessionBranch, callOf(`{"session":"fork"}`)); len(got) != 1 ||
 		got[0].Session != "fork" {
 		t.Errorf("a name of its own: %+v", got)
 	}
 	long := callOf(`{}`)
 	long.Session = strings.Repeat("x", 64)
-	if _, _, got = run(t, schemas.ToolSessionBranch, long, nil); len(got) != 1 || len(got[0].Session) != 64 ||
+	if _, _, got = b.run(schemas.ToolSessionBranch, long); len(got) != 1 || len(got[0].Session) != 64 ||
 		!strings.HasSuffix(got[0].Session, "x-c17") {
 		t.Errorf("a long name: %+v", got)
 	}
 }
 
 func TestWhatCannotBeSentIsAnError(t *testing.T) {
-	for _, name := range schemas.ExtensionTools() {
-		if text, isError, _ := run(t, name, callOf(`{}`), errors.New("the inbox is full")); !isError ||
-			text != "the inbox is full" {
-			t.Errorf("%s: %q, error %t", name, text, isError)
-		}
-	}
-	if text, isError, got := run(t, schemas.ToolSessionBranch, callOf(`{"session":"a.b"}`), nil); !isError ||
-		len(got) != 0 {
+	t.Parallel()
+	b := newBed(t, schemas.SessionState{})
+	if text, isError, got := b.run(schemas.ToolSessionBranch, callOf(`{"session":"a.b"}`)); !isError || len(got) != 0 {
 		t.Errorf("an illegal name: %q, error %t, sent %+v", text, isError, got)
+	}
+	b.nc.Close()
+	set, err := extension.Tools(b.c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range set {
+		if result, isError := tool.Run(t.Context(), callOf(`{}`), nil); !isError ||
+			!strings.Contains(result.Content.JoinText(), "connection closed") {
+			t.Errorf("%s: %+v, error %t", tool.Name, result, isError)
+		}
 	}
 }

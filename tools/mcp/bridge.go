@@ -35,7 +35,7 @@ type BridgeOptions struct {
 	// Environ is the environment, as of os.Environ, of which a process is told a few harmless variables; what is
 	// configured for it comes on top.
 	Environ []string
-	// Version is what the server is told of us.
+	// Version is what the server knows of us.
 	Version string
 	// StartTimeout is how long a server may take until its tools are known, default 30 s.
 	StartTimeout time.Duration
@@ -45,7 +45,7 @@ type BridgeOptions struct {
 	MaxTools int
 	// Offer is told of the tools once they are known and whenever they have changed. It is called by one goroutine.
 	Offer func([]tools.Tool)
-	// Logger is told of servers that come, go and change; nil discards. Calls, results and secrets are not logged.
+	// Logger records servers that come, go and change; nil discards. Calls, results and secrets are not logged.
 	Logger *slog.Logger
 }
 
@@ -185,7 +185,7 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 	}
 }
 
-// list asks for the tools. Those that models cannot be told of are left out, and named in the log.
+// list asks for the tools. Those that models cannot use are left out, and named in the log.
 func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
 	var found []*sdk.Tool
 	var names []string

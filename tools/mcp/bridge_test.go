@@ -196,6 +196,7 @@ func both(t *testing.T, test func(t *testing.T, r *rig)) {
 }
 
 func TestBridgeDefinesTools(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, r *rig) {
 		if d := cmp.Diff([]string{"zoo_die", "zoo_echo", "zoo_environ", "zoo_fail", "zoo_grow", "zoo_put", "zoo_refuse",
 			"zoo_steps",
@@ -222,6 +223,7 @@ func TestBridgeDefinesTools(t *testing.T) {
 }
 
 func TestBridgeResults(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, r *rig) {
 		got, _ := r.call(t.Context(), "echo", `{"text":"hi","big":12345678901234567890}`)
 		if got.Content.JoinText() != `{"text":"hi","big":12345678901234567890}` || string(got.Details) != `{"key":"s1/c7"}` {
@@ -245,6 +247,7 @@ func TestBridgeResults(t *testing.T) {
 }
 
 func TestBridgeProgress(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, r *rig) {
 		var got []string
 		update := func(u schemas.ToolResult) {
@@ -264,6 +267,7 @@ func TestBridgeProgress(t *testing.T) {
 }
 
 func TestBridgeCancels(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, r *rig) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -288,6 +292,7 @@ func TestBridgeCancels(t *testing.T) {
 }
 
 func TestBridgeFollowsTheList(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, r *rig) {
 		r.want("grow", `{}`, "ok", false)
 		r.eventually("the list changes", func() bool {
@@ -299,6 +304,7 @@ func TestBridgeFollowsTheList(t *testing.T) {
 
 // A process that dies is started again. The call that killed it is not made again.
 func TestBridgeRestartsAProcess(t *testing.T) {
+	t.Parallel()
 	dir, c := process(t)
 	r := start(t, dir, c, true)
 	for range 2 {
@@ -319,6 +325,7 @@ func TestBridgeRestartsAProcess(t *testing.T) {
 }
 
 func TestBridgeReconnectsOverHTTP(t *testing.T) {
+	t.Parallel()
 	dir, c, server := overHTTP(t)
 	r := start(t, dir, c, true)
 	handler := server.Config.Handler
@@ -346,6 +353,7 @@ func TestBridgeReconnectsOverHTTP(t *testing.T) {
 
 // A server that does not start is tried again, and the log says what it said, but no secret.
 func TestBridgeServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	dir, c := process(t)
 	c.Env["FAIL_TO_START"] = "1"
 	r := start(t, dir, c, false)
@@ -360,6 +368,7 @@ func TestBridgeServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestBridgeTellsAProcessNoMoreThanItMust(t *testing.T) {
+	t.Parallel()
 	dir, c := process(t)
 	r := start(t, dir, c, true)
 	got, _ := r.call(t.Context(), "environ", `{}`)
@@ -371,6 +380,7 @@ func TestBridgeTellsAProcessNoMoreThanItMust(t *testing.T) {
 }
 
 func TestBridgeKeepsSecrets(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, r *rig) {
 		got, isError := r.call(t.Context(), "refuse", `{}`)
 		if text := got.Content.JoinText(); !isError ||
@@ -386,6 +396,7 @@ func TestBridgeKeepsSecrets(t *testing.T) {
 
 // Headers stay at home when the server sends the client elsewhere.
 func TestBridgeKeepsHeadersFromOtherHosts(t *testing.T) {
+	t.Parallel()
 	got := make(chan http.Header, 16)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	t.Cleanup(other.Close)

@@ -25,6 +25,7 @@ func env(name string) string {
 }
 
 func TestParseConfig(t *testing.T) {
+	t.Parallel()
 	got, err := mcp.ParseConfig([]byte(`{"mcpServers":{
 		"web":{"type":"http","url":"https://example.org/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"timeout":5},
 		"files":{"command":"npx","args":["-y","files","${DIR}/x","${OTHER:-none}"],"env":{"KEY":"${TOKEN}"}},
@@ -44,6 +45,7 @@ func TestParseConfig(t *testing.T) {
 }
 
 func TestConfigMistakes(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ config, want string }{
 		"no JSON":    {`{"mcpServers":{"a":{"env":{"KEY":"secret`, "it is not JSON"},
 		"wrong type": {`{"mcpServers":{"a":{"command":["secret"]}}}`, "mcpServers.command is no string"},
@@ -69,6 +71,7 @@ func TestConfigMistakes(t *testing.T) {
 }
 
 func TestParseServer(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]mcp.ServerConfig{
 		`fs=npx -y "my files" 'a "b"' c\ d ${DIR}`: {Name: "fs", Command: "npx",
 			Args: []string{"-y", "my files", `a "b"`, "c d", "/data"}},
@@ -92,6 +95,7 @@ func TestParseServer(t *testing.T) {
 }
 
 func TestNewBridgeChecksTheCommand(t *testing.T) {
+	t.Parallel()
 	if _, err := mcp.NewBridge(mcp.BridgeOptions{Server: mcp.ServerConfig{Name: "a",
 		Command: "/no/such/program"}}); err == nil || !strings.Contains(err.Error(), `MCP server "a"`) {
 		t.Errorf("%v", err)
@@ -99,6 +103,7 @@ func TestNewBridgeChecksTheCommand(t *testing.T) {
 }
 
 func TestPrefixes(t *testing.T) {
+	t.Parallel()
 	names := []string{"git", "git_hub", "git-hub", "git.hub", "7zip", "", "日本", strings.Repeat("x", 40),
 		strings.Repeat("x", 41)}
 	want := []string{"git", "git-hub", "git-hub-2", "git-hub-3", "mcp-7zip", "mcp-", "mcp---", strings.Repeat("x", 24),

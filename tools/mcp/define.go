@@ -19,7 +19,7 @@ const (
 	maxLabel       = 256      // characters
 )
 
-// define makes a definition of a server's tool, or says why models cannot be told of it.
+// define makes a definition of a server's tool, or says why models cannot use it.
 func define(name string, t *sdk.Tool) (schemas.ToolDefinition, error) {
 	def := schemas.ToolDefinition{
 		Name: name, Label: t.Title, Description: cut(strings.ToValidUTF8(t.Description, "\uFFFD"), maxDescription),

@@ -28,7 +28,7 @@ type CallFunc func(ctx context.Context, session string, def schemas.ToolDefiniti
 
 // GatewayOptions configures [NewGateway].
 type GatewayOptions struct {
-	// Version is what clients are told of us.
+	// Version is what clients know of us.
 	Version string
 	// Call executes the calls.
 	Call CallFunc
@@ -40,7 +40,7 @@ type GatewayOptions struct {
 	Scopes []string
 	// MaxCalls is how many calls may be under way, default 256: more are refused.
 	MaxCalls int
-	// Logger is told of tools that cannot be offered; nil discards. Calls and results are not logged.
+	// Logger records tools that cannot be offered; nil discards. Calls and results are not logged.
 	Logger *slog.Logger
 }
 
@@ -68,7 +68,7 @@ func NewGateway(o GatewayOptions) *Gateway {
 	}
 }
 
-// SetTools says which tools there are. Clients are told when what they are offered has changed by it.
+// SetTools says which tools there are. Clients are notified when what they are offered has changed by it.
 func (g *Gateway) SetTools(defs []schemas.ToolDefinition) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,7 +146,7 @@ func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *
 	}
 	ctx, end := g.posts.follow(ctx, req.Extra)
 	defer end()
-	result, isError, err := g.o.Call(ctx, g.o.Session(req.Session.ID()), def, args, progressTeller(ctx, req))
+	result, isError, err := g.o.Call(ctx, g.o.Session(req.Session.ID()), def, args, progressReporter(ctx, req))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

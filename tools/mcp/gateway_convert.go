@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// detailsMeta is the member of a result's _meta that has the details of ours. They are not structured content: clients
-	// show models that instead of the content, and details are not meant for models.
+	// detailsMeta is the member of a result's _meta that has the details of ours. They are not structured content:
+	// clients show models that instead of the content, and details are not meant for models.
 	detailsMeta = "loopbus.dev/details"
 
 	maxProgress = 1 << 10 // bytes of a partial result that a notification quotes
@@ -72,8 +72,8 @@ func sdkImage(image schemas.Image) sdk.Content {
 	return &sdk.ImageContent{Data: data, MIMEType: image.MimeType}
 }
 
-// progressTeller returns what tells a client of partial results, or nil if it did not ask for that.
-func progressTeller(ctx context.Context, req *sdk.CallToolRequest) func(schemas.ToolResult) {
+// progressReporter returns what sends a client partial results, or nil if it did not ask for that.
+func progressReporter(ctx context.Context, req *sdk.CallToolRequest) func(schemas.ToolResult) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return nil

@@ -53,8 +53,9 @@ func names(t *testing.T, session *sdk.ClientSession) (list []string) {
 	return list
 }
 
-// A tool that MCP clients cannot be told of does not take the others along.
+// A tool that MCP clients cannot use does not take the others along.
 func TestGatewayLeavesOutWhatItCannotOffer(t *testing.T) {
+	t.Parallel()
 	g, session, changed := gateway(t, mcp.GatewayOptions{Call: func(context.Context, string, schemas.ToolDefinition,
 		json.RawMessage, func(schemas.ToolResult)) (schemas.ToolResult, bool, error) {
 		return schemas.ToolResult{}, false, errors.New("no worker today")
@@ -85,6 +86,7 @@ func TestGatewayLeavesOutWhatItCannotOffer(t *testing.T) {
 }
 
 func TestGatewayRefusesTooManyCalls(t *testing.T) {
+	t.Parallel()
 	begun, release := make(chan struct{}, 2), make(chan struct{})
 	g, session, changed := gateway(t, mcp.GatewayOptions{MaxCalls: 1,
 		Call: func(context.Context, string, schemas.ToolDefinition, json.RawMessage,

@@ -11,6 +11,7 @@ import (
 )
 
 func TestToolNames(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("n", 80)
 	tools := []string{"do it", "do.it", "do_it", "do_it_2", "plain", long, long + "x", "über"}
 	want := map[string]string{

@@ -116,7 +116,7 @@ func refused(p schemas.ToolPolicy, t schemas.ToolDefinition) string {
 
 // bounded sees to it that every call can come to an end without its worker's help: what sets no time limit gets the
 // runner's. The rest of aborting is the driver's and the workers': a call that has not begun is answered "Operation
-// aborted", one that has is told to stop.
+// aborted", one that has is asked to stop.
 func bounded(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
 	[]schemas.ToolRemoval) {
 	if p.TimeoutMs <= 0 {

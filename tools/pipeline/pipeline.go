@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Layer is one step. Apply returns the tools it leaves, in the order in which a model is told of them, and why it
+// A Layer is one step. Apply returns the tools it leaves, in the order in which a model gets them, and why it
 // took others away. announced is everything that workers announce. It changes neither argument.
 type Layer struct {
 	Name  string

@@ -32,6 +32,7 @@ func blocking(t *testing.T) (tool tools.Tool, goOn chan struct{}) {
 
 // A consumer of an older deployment gets the ack wait of the worker that starts, and nothing else of it changes.
 func TestAConsumerIsUpgraded(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		ackWait time.Duration

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
@@ -38,8 +39,11 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 	return list, nil
 }
 
-// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final.
+// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final. What there
+// is for prompts comes first: who sees the tools may begin a run.
 func (w *Worker) announce(ctx context.Context) error {
+	resources := w.newResources()
+	resources.announce(ctx)
 	if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("worker %s: announce tools: %w", w.opts.ID, err)
 	}
@@ -57,6 +61,7 @@ func (w *Worker) announce(ctx context.Context) error {
 		if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
 			w.opts.Logger.Warn("announcements not renewed", "worker", w.opts.ID, "err", err)
 		}
+		resources.announce(ctx)
 	}
 }
 
@@ -65,7 +70,7 @@ func (w *Worker) announceOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	for _, a := range w.announcements {
-		msg := &nats.Msg{Subject: "$KV." + schemas.BucketTools + "." + a.key, Data: a.value}
+		msg := &nats.Msg{Subject: natsio.KeySubject(w.opts.JS, schemas.BucketTools, a.key), Data: a.value}
 		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
 			return fmt.Errorf("key %s: %w", a.key, err)
 		}
@@ -78,11 +83,18 @@ func (w *Worker) announceOnce(ctx context.Context) error {
 func (w *Worker) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
+	var subjects []string
 	for _, a := range w.announcements {
-		msg := nats.NewMsg("$KV." + schemas.BucketTools + "." + a.key)
+		subjects = append(subjects, natsio.KeySubject(w.opts.JS, schemas.BucketTools, a.key))
+	}
+	if w.opts.Resources != nil {
+		subjects = append(subjects, w.resourcesSubject())
+	}
+	for _, subject := range subjects {
+		msg := nats.NewMsg(subject)
 		msg.Header = nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
 		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
-			w.opts.Logger.Warn("announcement not withdrawn", "worker", w.opts.ID, "key", a.key, "err", err)
+			w.opts.Logger.Warn("announcement not withdrawn", "worker", w.opts.ID, "key", subject, "err", err)
 		}
 	}
 }

@@ -19,13 +19,13 @@ const maxCancelled = 4096
 
 // cancels connects what is published at agent.cancel.<session>.<call> with the calls at work.
 type cancels struct {
-	mu      sync.Mutex
-	running map[string]map[*context.CancelCauseFunc]string // nonces, by session and call
-	told    recent[struct{}]                               // of these calls, with the nonce where it was named
+	mu        sync.Mutex
+	running   map[string]map[*context.CancelCauseFunc]string // nonces, by session and call
+	cancelled recent[struct{}]                               // of these calls, with the nonce where it was named
 }
 
 func newCancels() *cancels {
-	return &cancels{running: map[string]map[*context.CancelCauseFunc]string{}, told: newRecent[struct{}](maxCancelled)}
+	return &cancels{running: map[string]map[*context.CancelCauseFunc]string{}, cancelled: newRecent[struct{}](maxCancelled)}
 }
 
 // listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned
@@ -59,7 +59,7 @@ func (c *cancels) cancel(key, nonce string) {
 			(*kill)(tools.ErrAborted)
 		}
 	}
-	c.told.add(key+"/"+nonce, struct{}{})
+	c.cancelled.add(key+"/"+nonce, struct{}{})
 }
 
 // begin has kill called when the call is cancelled, at once if it has been already. The function it returns ends that.
@@ -68,7 +68,7 @@ func (c *cancels) begin(req schemas.ToolRequest, kill context.CancelCauseFunc) (
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, nonce := range []string{"", req.Nonce} {
-		if _, ok := c.told.get(key + "/" + nonce); ok {
+		if _, ok := c.cancelled.get(key + "/" + nonce); ok {
 			kill(tools.ErrAborted)
 		}
 	}

@@ -54,8 +54,10 @@ func goldenRequests(t *testing.T) (requests []golden) {
 // A worker of this version serves runners of every version: their calls are taken from where they put them, executed
 // with what they say, and answered where they look, in a form that was theirs already.
 func TestServesOlderRunners(t *testing.T) {
+	t.Parallel()
 	for _, m := range goldenRequests(t) {
 		t.Run(m.About, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			queue, session, call, err := schemas.Subjects{}.ParseTool(m.Subject)
 			if err != nil {

@@ -37,25 +37,33 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	req, err := h.parse(msg.Payload, queue, session, call)
+	tool := h.metrics.tool(h.tool.Name)
 	if err != nil && !strings.HasPrefix(raw.Headers().Get(jetstream.MsgIDHeader), session+"/"+call) {
 		// Nobody has asked for a call: a server has answered there (docs/protocol.md). An answer would be the call's.
+		tool.rejected(rejectForeign)
 		return nil, fmt.Errorf("worker: the message at %s is no call: %w", raw.Subject(), err)
 	}
 	if err != nil {
 		h.opts.Logger.Warn("malformed tool call", "tool", queue.String(), "session", session, "call", call, "err", err)
+		tool.rejected(rejectMalformed)
 		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: h.tool.Name}
 		return h.answer(msg, req, schemas.ErrorResult("The request of this call was malformed: "+err.Error()), true, 0)
 	}
 	if !h.repeatable(req) && (h.begun.again(req.IdempotencyKey(), msg) || md.NumDelivered > 1) {
+		tool.rejected(rejectUnsafe)
 		return h.answer(msg, req, schemas.ErrorResult(schemas.TextOutcomeUnknown), true, 0)
 	}
 	if h.abandoned(req) {
+		tool.rejected(rejectAbandoned)
 		h.opts.Logger.Warn("tool call dropped: its caller is gone", "tool", h.tool.Name, "session", session, "call", call)
 		return nil, nil
 	}
 	begun := time.Now()
-	result, isError := h.execute(msg.Context(), req)
-	return h.answer(msg, req, result, isError, time.Since(begun))
+	tool.begin()
+	result, outcome := h.execute(msg.Context(), req)
+	took := time.Since(begun)
+	tool.end(outcome, took)
+	return h.answer(msg, req, result, outcome != outcomeOK, took)
 }
 
 // parse reads a request and holds it against the subject it came by, which is what the server's permissions protect.
@@ -86,14 +94,16 @@ func (h toolHandler) repeatable(req schemas.ToolRequest) bool {
 }
 
 // execute runs the tool until it ends, takes too long, is cancelled, or has to stop with the worker.
-func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (schemas.ToolResult, bool) {
+func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (result schemas.ToolResult, outcome string) {
+	ctx, end := h.opts.Trace(ctx, req)
+	defer func() { end(outcome) }()
 	call, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
 	defer context.AfterFunc(ctx, func() { kill(h.causeOf(ctx)) })()
 	defer context.AfterFunc(h.work, func() { kill(context.Cause(h.work)) })()
 	defer h.cancels.begin(req, kill)()
 	if call.Err() != nil {
-		return schemas.ErrorResult(tools.ErrAborted.Error()), true
+		return schemas.ErrorResult(tools.ErrAborted.Error()), outcomeCancelled
 	}
 	call, cancel := tools.WithLimit(call, req)
 	defer cancel()
@@ -105,7 +115,9 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (sche
 		h.opts.Logger.Error("tool panicked", "tool", h.tool.Name, "session", req.Session, "call", req.Call,
 			"stack", string(panicked.Stack))
 	}
-	return tools.ResultOf(result, err)
+	outcome = outcomeOf(call, err)
+	result, _ = tools.ResultOf(result, err)
+	return result, outcome
 }
 
 // try runs the tool. One that does not end when it is told to is left behind after a while, and answered for: the run

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,8 +53,8 @@ type Options struct {
 	// Empty is none, and then only sessions of none do.
 	Workspace string
 
-	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free slot
-	// for it.
+	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free
+	// slot for it.
 	Concurrency int
 	// AckWait is how long after a worker's last heartbeat its call is given to another one, default [DefaultAckWait]. A
 	// consumer that has another one is updated; where the server does not permit that, it keeps its own. All workers of
@@ -65,6 +66,9 @@ type Options struct {
 	// AnnounceTTL is how long announcements outlive a worker that died, in whole seconds, default 30 s. They are
 	// renewed three times as often.
 	AnnounceTTL time.Duration
+	// Resources, if not nil, returns what the directory of the tools has for prompts. It is called before each
+	// announcement, so that changes are announced with the next one. The worker fills in workspace, itself, and since when.
+	Resources func(ctx context.Context) (schemas.Resources, error)
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration
 	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
@@ -73,13 +77,16 @@ type Options struct {
 	MaxResultBytes int
 	// StopTimeout is how long calls may go on when the worker stops, default 30 s.
 	StopTimeout time.Duration
-	// AbandonAfter is how long a tool may go on after it was told to stop, because it took too long or was cancelled,
+	// AbandonAfter is how long a tool may go on after it was asked to stop, because it took too long or was cancelled,
 	// before its call is answered without it; default 10 s.
 	AbandonAfter time.Duration
-	// Logger is told of calls that could not be answered at once; nil discards. Arguments and results are not logged.
+	// Logger records calls that could not be answered at once; nil discards. Arguments and results are not logged.
 	Logger *slog.Logger
-	// Registerer takes the metrics of the calls; nil means none.
+	// Registerer takes the metrics of the calls; nil means none. Workers of one process may share it.
 	Registerer prometheus.Registerer
+	// Trace, if not nil, begins a span of a call that is about to be executed: the tool gets the context that it returns,
+	// and the function is called with the call's outcome.
+	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
 }
 
 // check fills in defaults and returns all mistakes.
@@ -110,6 +117,11 @@ func (o *Options) check() error {
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)
 	o.AbandonAfter = orDefault(o.AbandonAfter, DefaultAbandonAfter)
+	if o.Trace == nil {
+		o.Trace = func(ctx context.Context, _ schemas.ToolRequest) (context.Context, func(string)) {
+			return ctx, func(string) {}
+		}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -51,7 +52,7 @@ func (q queue) find(ctx context.Context) (jetstream.Consumer, error) {
 		c, err = q.JS.CreateOrUpdateConsumer(ctx, schemas.StreamTools, q.config)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = fmt.Errorf("%w on %s: start a runner there first", err, q.NC.ConnectedUrlRedacted())
+		err = fmt.Errorf("%w on %s: start a runner there first", err, dial.Connected(q.NC))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s of %s: %w", q.config.Durable, schemas.StreamTools, err)

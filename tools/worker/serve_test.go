@@ -28,6 +28,7 @@ func add(_ context.Context, call tools.Call, p sum) (schemas.ToolResult, error) 
 
 // One call makes a process a worker: the consumer is created, the tool announced, calls are executed, updates sent.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "add", Effect: schemas.EffectReadOnly}, add)
 	if err != nil {
@@ -59,6 +60,7 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	client := connect(t, server)
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "add"}, add)
@@ -79,6 +81,7 @@ func TestServeSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestNewRefusesParametersThatCannotBeChecked(t *testing.T) {
+	t.Parallel()
 	tool, err := tools.Typed(schemas.ToolDefinition{Name: "add"}, add)
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +96,7 @@ func TestNewRefusesParametersThatCannotBeChecked(t *testing.T) {
 
 // A consumer that somebody deletes is made anew.
 func TestServeRemakesItsConsumer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve(func(ctx context.Context) error { return worker.Serve(ctx, r.client, r.count()) })
 	r.announced("count")
@@ -105,6 +109,7 @@ func TestServeRemakesItsConsumer(t *testing.T) {
 
 // No more calls are taken than there are slots; the others wait in the queue.
 func TestServeTakesACallForAFreeSlot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	begun, pass := make(chan string, 8), make(chan struct{})
 	tool := tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "gate"},
@@ -154,6 +159,7 @@ func TestServeTakesACallForAFreeSlot(t *testing.T) {
 // Workers come and go while calls of an unsafe tool arrive: each is executed once, and none is nak'd, which would
 // make its outcome unknown.
 func TestServeLosesNoCallWhenWorkersStop(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var mu sync.Mutex
 	executed := map[schemas.CallKey]int{}
@@ -192,6 +198,7 @@ func TestServeLosesNoCallWhenWorkersStop(t *testing.T) {
 
 // A call that cannot even be answered is kept in AGENT_DEAD at its tenth delivery.
 func TestServeGivesUpWhatCannotBeAnswered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const subject = "agent.tool.count.not%legal.c3"
 	msg := &nats.Msg{Subject: subject, Data: []byte(`{}`), Header: nats.Header{"Nats-Msg-Id": {"m1"}, "Trace": {"t1"}}}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -72,6 +73,13 @@ func (u *updates) flush() {
 	u.waiting = nil
 	if err == nil {
 		err = u.opts.NC.PublishMsg(msg)
+	}
+	if errors.Is(err, nats.ErrMaxPayload) {
+		u.oversized.Do(func() {
+			u.opts.Logger.Warn("updates larger than the server takes are not sent", "tool", u.req.ToolName,
+				"session", u.req.Session, "call", u.req.Call, "bytes", len(msg.Data), "limit", u.opts.NC.MaxPayload())
+		})
+		return
 	}
 	if err != nil { // the result will say all there is to say
 		u.opts.Logger.Debug("update dropped", "session", u.req.Session, "call", u.req.Call, "err", err)

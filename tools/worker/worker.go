@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
-	"github.com/ThreeDotsLabs/watermill/components/metrics"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
@@ -25,6 +24,8 @@ type Worker struct {
 	announcements []announcement
 	cancels       *cancels
 	begun         *begun
+	metrics       *metrics
+	oversized     sync.Once // updates have been warned of
 
 	// work ends when calls have to stop, answers when not even their results may take longer.
 	work       context.Context
@@ -43,6 +44,8 @@ func New(o Options) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker %q: %w", o.ID, err)
 	}
+	w.metrics = newMetrics(o.Registerer)
+	w.metrics.announce(o.Tools)
 	w.work, w.killWork = context.WithCancelCause(context.Background())
 	w.answers, w.endAnswers = context.WithCancel(context.Background())
 	return w, nil
@@ -58,7 +61,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer unsubscribe()
 	router, err := w.router(ctx)
-	if ctx.Err() != nil { // told to stop before it began
+	if ctx.Err() != nil { // asked to stop before it began
 		return nil
 	}
 	if err != nil {
@@ -131,11 +134,6 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 		w.routerLogger())
 	if err != nil {
 		return nil, err
-	}
-	if w.opts.Registerer != nil {
-		builder := metrics.NewPrometheusMetricsBuilder(w.opts.Registerer, "loopbus", "toolworker")
-		builder.HandlerBuckets = []float64{.001, .005, .02, .1, .5, 2, 10, 60, 600}
-		builder.AddPrometheusRouterMetrics(router)
 	}
 	publisher := pubsub.NewPublisher(w.opts.JS)
 	publisher.Distrust = true // the log takes the first answer of a call

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -37,7 +38,8 @@ func (m *Membership) putEntry(ctx context.Context, timeout time.Duration) error 
 	defer cancel()
 	began := time.Now() // its time to live runs from then at the earliest
 	// kv.Put cannot carry a TTL and would take away the one the entry has.
-	_, err = m.o.JetStream.Publish(ctx, "$KV."+schemas.BucketRunners+"."+m.o.ID, value, jetstream.WithMsgTTL(entryTTL))
+	subject := natsio.KeySubject(m.o.JetStream, schemas.BucketRunners, m.o.ID)
+	_, err = m.o.JetStream.Publish(ctx, subject, value, jetstream.WithMsgTTL(entryTTL))
 	if err == nil {
 		m.renewed.Store(began.UnixNano())
 	}

@@ -22,9 +22,9 @@ type Options struct {
 	NATS      *nats.Conn
 	JetStream jetstream.JetStream
 	Subjects  schemas.Subjects
-	// Silence is how long after its last heartbeat a runner is taken for dead.
-	Silence time.Duration
-	Logger  *slog.Logger
+	// DeadAfter is how long after its last heartbeat a runner is taken for dead.
+	DeadAfter time.Duration
+	Logger    *slog.Logger
 }
 
 // View is what a runner knows of the live runners at one moment.
@@ -53,8 +53,8 @@ type Membership struct {
 
 // peer is another runner.
 type peer struct {
-	heard time.Time
-	reads []int
+	lastSeen time.Time
+	reads    []int
 }
 
 // New returns a membership that does nothing before [Membership.Run].
@@ -85,7 +85,7 @@ func (m *Membership) Reads(partitions []int) {
 	m.reads = partitions
 	m.mu.Unlock()
 	if !known {
-		m.beat()
+		m.heartbeat()
 	}
 }
 
@@ -100,8 +100,8 @@ type heartbeat struct {
 	Join    bool      `json:"join,omitempty"` // ID has just started: everybody answers with a heartbeat at once
 }
 
-// beat publishes a heartbeat, unless the runner has left.
-func (m *Membership) beat() {
+// heartbeat publishes a heartbeat, unless the runner has left.
+func (m *Membership) heartbeat() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.left {
@@ -119,15 +119,15 @@ func (m *Membership) publish(h heartbeat) {
 	}
 }
 
-// hear takes in a heartbeat.
-func (m *Membership) hear(msg *nats.Msg) {
+// receive takes in a heartbeat.
+func (m *Membership) receive(msg *nats.Msg) {
 	var h heartbeat
 	if err := json.Unmarshal(msg.Data, &h); err != nil || schemas.CheckToken("runner", h.ID) != nil {
 		m.o.Logger.Warn("heartbeat not understood", "err", err)
 		return
 	}
 	if h.ID == m.o.ID {
-		m.hearOwn(h)
+		m.receiveOwn(h)
 		return
 	}
 	switch {
@@ -139,16 +139,16 @@ func (m *Membership) hear(msg *nats.Msg) {
 		m.add(h)
 	}
 	if h.Join {
-		m.beat()
+		m.heartbeat()
 	}
 }
 
-// hearOwn takes in what is said of this runner: that it is gone, which is a false alarm, or what another process says
-// that has been given the same id.
-func (m *Membership) hearOwn(h heartbeat) {
+// receiveOwn takes in what is said of this runner: that it is gone, which is a false alarm, or what another process
+// says that has been given the same id.
+func (m *Membership) receiveOwn(h heartbeat) {
 	switch {
 	case h.Gone:
-		m.beat()
+		m.heartbeat()
 	case !h.Left && !h.Started.Equal(m.started):
 		m.twice.Do(func() {
 			m.o.Logger.Error("another process has the same runner id: both will take the inbox from each other", "started",
@@ -168,7 +168,7 @@ func (m *Membership) add(h heartbeat) {
 	} else if !slices.Equal(p.reads, h.Reads) {
 		defer m.wake()
 	}
-	p.heard, p.reads = time.Now(), h.Reads
+	p.lastSeen, p.reads = time.Now(), h.Reads
 	m.mu.Unlock()
 }
 

@@ -22,7 +22,8 @@ func join(t *testing.T, c *bus.Conn, id string, log *bustest.Log) (m *membership
 		log = &bustest.Log{}
 	}
 	m = membership.New(membership.Options{
-		ID: id, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), Silence: time.Second, Logger: log.Logger(),
+		ID: id, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), DeadAfter: time.Second,
+		Logger: log.Logger(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan struct{})
@@ -90,7 +91,7 @@ func TestAGoodbyeIsHeardAndIsNoLoss(t *testing.T) {
 	}
 }
 
-func TestAClosedConnectionIsNoticedBeforeTheSilence(t *testing.T) {
+func TestAClosedConnectionIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
 	s, c := bustest.Small(t)
 	var log bustest.Log
@@ -109,7 +110,7 @@ func TestAClosedConnectionIsNoticedBeforeTheSilence(t *testing.T) {
 }
 
 // A runner that is suspended has a connection, and says nothing.
-func TestSilenceIsNoticed(t *testing.T) {
+func TestMissingHeartbeatsAreNoticed(t *testing.T) {
 	t.Parallel()
 	s, c := bustest.Small(t)
 	var log bustest.Log

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	beatsPerSilence = 4 // heartbeats in Silence: three may be late or lost
-	probeEvery      = 100 * time.Millisecond
+	heartbeatsPerPeriod = 4 // heartbeats in DeadAfter: three may be late or lost
+	probeEvery          = 100 * time.Millisecond
 	// missesToGone is how many probes in a row have to find no responders: a connection that was lost and is made again
 	// at once is not taken for a process that is gone.
 	missesToGone = 2
 )
 
 // Run keeps the runner live until ctx ends, and calls ready once those that were listed have been heard, or have been
-// silent for Silence. It does not say goodbye: that is [Membership.Leave].
+// silent for DeadAfter. It does not say goodbye: that is [Membership.Leave].
 func (m *Membership) Run(ctx context.Context, ready func()) error {
-	sub, err := m.o.NATS.Subscribe(m.o.Subjects.Heartbeat(), m.hear)
+	sub, err := m.o.NATS.Subscribe(m.o.Subjects.Heartbeat(), m.receive)
 	if err != nil {
 		return fmt.Errorf("membership: runner %s: subscribe to heartbeats: %w", m.o.ID, err)
 	}
@@ -46,7 +46,7 @@ func (m *Membership) Run(ctx context.Context, ready func()) error {
 	defer working.Wait()
 	working.Go(func() { m.keepEntry(ctx) })
 	working.Go(func() { m.probe(ctx) })
-	m.keepBeating(ctx, listed, ready)
+	m.keepAlive(ctx, listed, ready)
 	return nil
 }
 
@@ -61,14 +61,14 @@ func (m *Membership) enter(ctx context.Context) (listed []string, err error) {
 	return listed, m.putEntry(ctx, entryTimeout)
 }
 
-// keepBeating publishes heartbeats and looks who is silent, until ctx ends.
-func (m *Membership) keepBeating(ctx context.Context, listed []string, ready func()) {
-	interval := m.o.Silence / beatsPerSilence
+// keepAlive publishes heartbeats and looks who is silent, until ctx ends.
+func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func()) {
+	interval := m.o.DeadAfter / heartbeatsPerPeriod
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	began := time.Now()
 	for looked := began; ; {
-		if ready != nil && (m.heardAll(listed) || time.Since(began) > m.o.Silence) {
+		if ready != nil && (m.allSeen(listed) || time.Since(began) > m.o.DeadAfter) {
 			ready()
 			ready = nil
 		}
@@ -81,8 +81,8 @@ func (m *Membership) keepBeating(ctx context.Context, listed []string, ready fun
 		case <-tick.C:
 			now = time.Now()
 		}
-		m.beat()
-		// Whoever was suspended has heard nobody and must not take that for the silence of the others.
+		m.heartbeat()
+		// Whoever was suspended has received no heartbeats, and must not take the others for dead.
 		m.dropSilent(now, max(now.Sub(looked), now.Round(0).Sub(looked.Round(0))) > 2*interval)
 		looked = now
 	}
@@ -96,7 +96,7 @@ func (m *Membership) pollWhile(waiting bool) <-chan time.Time {
 	return time.After(2 * time.Millisecond)
 }
 
-func (m *Membership) heardAll(ids []string) bool {
+func (m *Membership) allSeen(ids []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !slices.ContainsFunc(ids, func(id string) bool { return m.peers[id] == nil })
@@ -109,14 +109,14 @@ func (m *Membership) dropSilent(now time.Time, suspended bool) {
 	m.mu.Lock()
 	for id, p := range m.peers {
 		if suspended {
-			p.heard = now
-		} else if now.Sub(p.heard) > m.o.Silence {
+			p.lastSeen = now
+		} else if now.Sub(p.lastSeen) > m.o.DeadAfter {
 			silent = append(silent, id)
 		}
 	}
 	m.mu.Unlock()
 	for _, id := range silent {
-		m.drop(id, true, "it has been silent for "+m.o.Silence.String())
+		m.drop(id, true, "it has been silent for "+m.o.DeadAfter.String())
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *Membership) probe(ctx context.Context) {
 // unconnected reports whether the server knows of no connection of a runner. A runner that is suspended does not
 // answer, and has one.
 func (m *Membership) unconnected(ctx context.Context, id string) bool {
-	ctx, cancel := context.WithTimeout(ctx, m.o.Silence)
+	ctx, cancel := context.WithTimeout(ctx, m.o.DeadAfter)
 	defer cancel()
 	_, err := m.o.NATS.RequestWithContext(ctx, m.o.Subjects.Probe(id), nil)
 	return errors.Is(err, nats.ErrNoResponders)

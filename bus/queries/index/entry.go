@@ -26,6 +26,7 @@ type Entry struct {
 	Waiting []schemas.PendingApproval `json:"waiting,omitempty"`
 
 	Run       bool   `json:"run,omitempty"`       // a run is under way
+	Summing   string `json:"summing,omitempty"`   // why a session without a run is at work: a command, or "auto"
 	Calls     int    `json:"calls,omitempty"`     // that have begun and not ended
 	Streaming string `json:"streaming,omitempty"` // id of the reply that is being streamed
 

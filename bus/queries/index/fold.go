@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -50,6 +51,23 @@ func (e *Entry) Apply(ev schemas.Event) bool {
 		}
 	case *schemas.ModelFallback:
 		s.Model = new(d.To)
+	case *schemas.SummaryEnd:
+		if reply, ok := d.Message.Message.(*schemas.AssistantMessage); ok {
+			s.Usage = s.Usage.Add(reply.Usage)
+		}
+	case *schemas.CompactionStart:
+		e.Summing = cmp.Or(d.CommandID, "auto")
+	case *schemas.CompactionEnd:
+		e.Summing = ""
+		if d.TokensAfter > 0 {
+			e.ContextTokens = d.TokensAfter
+		}
+	case *schemas.Leaf, *schemas.BranchSummaryEnd:
+		e.Summing = ""
+	case *schemas.CommandRejected:
+		if d.CommandID == e.Summing {
+			e.Summing = ""
+		}
 	default:
 		e.applyCall(ev.Time, ev.Seq, ev.Data)
 	}
@@ -135,6 +153,9 @@ func (e *Entry) applyCall(at time.Time, seq uint64, data schemas.EventData) {
 		if d.Queue != "" {
 			s.Queued++
 		}
+		if d.Kind == schemas.CommandCompact || d.Kind == schemas.CommandNavigate {
+			e.Summing = d.CommandID
+		}
 	case *schemas.HookDecision:
 		if d.Handled { // the input goes into no run
 			s.Queued = max(s.Queued-1, 0)
@@ -194,7 +215,7 @@ func (e *Entry) status() schemas.SessionStatus {
 		return schemas.SessionWaitingForApproval
 	case e.Run && e.Calls > 0:
 		return schemas.SessionWaitingForTools
-	case e.Run:
+	case e.Run || e.Summing != "":
 		return schemas.SessionRunning
 	}
 	if e.Summary.Reason.Failed() {

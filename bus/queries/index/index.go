@@ -40,7 +40,7 @@ type Options struct {
 	Grace time.Duration
 	// Audit is how often sessions are looked for that have an entry and no log any more; 0: 10 min.
 	Audit time.Duration
-	// Logger is told of what is wrong; nil discards.
+	// Logger records what is wrong; nil discards.
 	Logger *slog.Logger
 }
 

@@ -10,23 +10,28 @@ import (
 // asks at once; what is older is read from the log.
 const maxRecent = 64
 
-// recent has the newest events that say what has become of commands, in order.
+// recent has the newest events that say what has become of commands, as a ring once it is full.
 type recent struct {
-	events [maxRecent]schemas.Event
-	next   int
+	events []schemas.Event
+	oldest int
 }
 
 func (r *recent) add(e schemas.Event) {
-	if e, _, ok := AboutCommand(e); ok {
-		r.events[r.next%maxRecent] = e
-		r.next++
+	about, _, ok := AboutCommand(e)
+	switch {
+	case !ok:
+	case len(r.events) < maxRecent:
+		r.events = append(r.events, about)
+	default:
+		r.events[r.oldest] = about
+		r.oldest = (r.oldest + 1) % maxRecent
 	}
 }
 
 // of returns the newest event about a command up to a sequence.
 func (r *recent) of(command string, upTo uint64) (schemas.Event, bool) {
-	for i := r.next - 1; i >= max(r.next-maxRecent, 0); i-- {
-		e := r.events[i%maxRecent]
+	for i := len(r.events) - 1; i >= 0; i-- {
+		e := r.events[(r.oldest+i)%len(r.events)]
 		if _, id, _ := AboutCommand(e); id == command && e.Seq <= upTo {
 			return e, true
 		}

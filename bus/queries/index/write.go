@@ -76,7 +76,8 @@ func (ix *Index) undo(ctx context.Context, e *Entry, revision uint64) error {
 
 // publish stores a value in the bucket if its key is still at a revision, and returns the new one.
 func (ix *Index) publish(ctx context.Context, key string, value []byte, at uint64) (uint64, error) {
-	ack, err := ix.js.PublishMsg(ctx, &nats.Msg{Subject: subjectPrefix + key, Data: value},
+	subject := natsio.KeySubject(ix.js, schemas.BucketSessions, key)
+	ack, err := ix.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: value},
 		jetstream.WithExpectLastSequencePerSubject(at), natsio.UntilLeader())
 	if err != nil {
 		return 0, err
@@ -139,7 +140,8 @@ func (ix *Index) refresh(ctx context.Context, session string) (*Entry, error) {
 func (ix *Index) writeCheckpoint(ctx context.Context, at uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	ack, err := ix.js.Publish(ctx, subjectPrefix+keyCheckpoint, strconv.AppendUint(nil, at, 10), natsio.UntilLeader())
+	ack, err := ix.js.Publish(ctx, natsio.KeySubject(ix.js, schemas.BucketSessions, keyCheckpoint),
+		strconv.AppendUint(nil, at, 10), natsio.UntilLeader())
 	if err == nil {
 		err = ix.Wait(ctx, ack.Sequence)
 	}

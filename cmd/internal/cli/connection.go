@@ -14,10 +14,12 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/dial"
+	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// DefaultURL is where commands connect that are told of no server.
+// DefaultURL is where commands connect for which no server is named.
 const DefaultURL = "nats://127.0.0.1:4222"
 
 // Connection has the settings by which a process reaches NATS, as the nats command names them.
@@ -35,8 +37,8 @@ type Connection struct {
 	Prefix      string `default:"agent" help:"Begin every subject with this token."`
 	InboxPrefix string `placeholder:"SUBJECT" help:"Receive replies below this subject (default _INBOX)."`
 
-	inContext client.Options // what the context says
-	url       string         // what it has of servers
+	inContext dial.Settings // what the context says
+	url       string        // what it has of servers
 }
 
 // Check reads the context and looks whether files are there and settings go together.
@@ -74,19 +76,12 @@ func (o *Connection) Check(c *Call) (errs []error) {
 	}
 	if o.Context != "" {
 		var err error
-		if o.url, o.inContext, err = client.ReadContext(o.Context); err != nil {
+		if o.url, o.inContext, err = dial.ReadContext(o.Context); err != nil {
 			bad("--context: %w", err)
 		}
 	}
-	return append(errs, checkServers(o.NATS)...)
-}
-
-// checkServers refuses a malformed URL without quoting it: it may hold a password.
-func checkServers(servers string) (errs []error) {
-	for i, server := range strings.Split(servers, ",") {
-		if _, err := url.Parse(strings.TrimSpace(server)); err != nil {
-			errs = append(errs, fmt.Errorf("--nats: URL number %d is malformed", i+1))
-		}
+	if err := dial.CheckServers(o.NATS); err != nil {
+		bad("--nats: %w", err)
 	}
 	return errs
 }
@@ -97,28 +92,21 @@ func (o *Connection) Given() bool { return o.NATS != "" || o.Context != "" }
 // URL is where to connect: --nats, or the context's servers, or the default.
 func (o *Connection) URL() string { return cmp.Or(o.NATS, o.url, DefaultURL) }
 
-// client is what the settings come to, those of the context included.
-func (o *Connection) client() client.Options {
-	of := o.inContext
-	own := client.Options{
-		Prefix: o.Prefix, InboxPrefix: cmp.Or(o.InboxPrefix, of.InboxPrefix), CredsFile: o.Creds,
-		NKeySeedFile: o.NKey, User: o.User, Password: o.Password, Token: o.Token,
-		CAFile: cmp.Or(o.TLSCA, of.CAFile), CertFile: o.TLSCert, KeyFile: o.TLSKey,
-		TLSFirst: of.TLSFirst, Domain: of.Domain, APIPrefix: of.APIPrefix,
+// Settings is what the settings come to, those of the context included.
+func (o *Connection) Settings() dial.Settings {
+	own := dial.Settings{
+		InboxPrefix: o.InboxPrefix, CredsFile: o.Creds, NKeySeedFile: o.NKey, User: o.User, Password: o.Password,
+		Token: o.Token, CAFile: o.TLSCA, CertFile: o.TLSCert, KeyFile: o.TLSKey,
 	}
-	if own.CredsFile+own.NKeySeedFile+own.User+own.Token == "" {
-		own.CredsFile, own.NKeySeedFile = of.CredsFile, of.NKeySeedFile
-		own.User, own.Password, own.Token = of.User, of.Password, of.Token
+	if o.Context == "" { // replay's --store sets one aside
+		return own
 	}
-	if own.CertFile+own.KeyFile == "" {
-		own.CertFile, own.KeyFile = of.CertFile, of.KeyFile
-	}
-	return own
+	return own.Or(o.inContext)
 }
 
 // Files are those with secrets that the settings name.
 func (o *Connection) Files() []string {
-	c := o.client()
+	c := o.Settings()
 	return []string{c.CredsFile, c.NKeySeedFile, c.KeyFile}
 }
 
@@ -127,26 +115,22 @@ func (o *Connection) Client(ctx context.Context, name string, log *slog.Logger) 
 	if err := Reach(ctx, o.URL()); err != nil {
 		return nil, err
 	}
-	options := o.client()
-	options.Name, options.Logger = name, log
-	return client.Connect(o.URL(), options)
+	return client.Connect(o.URL(), client.Options{Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
+}
+
+// Upstream is the server that WebSockets are bridged to. Credentials are no part of it.
+func (o *Connection) Upstream() natsws.Upstream {
+	c := o.Settings()
+	return natsws.Upstream{URL: o.URL(), CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
 }
 
 // Bus connects as a runner or worker does, trying until ctx ends if a server that is there does not answer yet. The
 // caller has to close the connection.
 func (o *Connection) Bus(ctx context.Context, name string, log *slog.Logger) (*bus.Conn, error) {
-	c := o.client()
-	if c.Domain != "" || c.APIPrefix != "" || c.TLSFirst {
-		return nil, errors.New("--context: it has a JetStream domain, an API prefix or tls_first, which only clients can use")
-	}
 	if err := Reach(ctx, o.URL()); err != nil {
 		return nil, err
 	}
-	return bus.Connect(ctx, bus.ConnOptions{
-		URL: o.URL(), Name: name, Prefix: o.Prefix, InboxPrefix: c.InboxPrefix, CredsFile: c.CredsFile,
-		NKeySeedFile: c.NKeySeedFile, User: c.User, Password: c.Password, Token: c.Token,
-		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, Logger: log,
-	})
+	return bus.Connect(ctx, bus.ConnOptions{URL: o.URL(), Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
 }
 
 // reachTimeout is how long one server may take to accept a connection.
@@ -156,8 +140,8 @@ const reachTimeout = 3 * time.Second
 // waiting for.
 func Reach(ctx context.Context, servers string) error {
 	var errs []error
-	for _, server := range strings.Split(servers, ",") {
-		address, err := hostPort(strings.TrimSpace(server))
+	for _, server := range dial.Servers(servers) {
+		address, err := hostPort(server)
 		if err == nil {
 			one, cancel := context.WithTimeout(ctx, reachTimeout)
 			var c net.Conn

@@ -3,16 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 )
-
-// maxFile bounds the YAML file, and so what its aliases may come to.
-const maxFile = 1 << 20
 
 // reader reads the YAML file of a program: settings by name, or in the sections that the help has.
 type reader struct {
@@ -28,12 +24,12 @@ func readFile(path string, model *kong.Application) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := readBounded(path)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("--config: %s has more than %d bytes", path, maxFile)
+	if err := boundYAML(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(data, &values); err != nil {

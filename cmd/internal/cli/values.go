@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net"
 	"reflect"
 	"strconv"
 	"strings"
@@ -115,5 +116,20 @@ func notNegative[T int | float64 | time.Duration](to *T, text, want string, f fu
 		return fmt.Errorf("%q must not be negative", text)
 	}
 	*to = v
+	return nil
+}
+
+// CheckAddress wants host:port, or nothing.
+func CheckAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %q is not host:port", flag, address)
+	}
 	return nil
 }

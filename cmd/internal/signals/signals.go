@@ -1,4 +1,4 @@
-// Package signals ends a command when it is told to stop.
+// Package signals ends a command when it is asked to stop.
 package signals
 
 import (

@@ -4,7 +4,10 @@ package toolserve
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +24,7 @@ import (
 	"github.com/loopbus/loopbus/tools/grep"
 	"github.com/loopbus/loopbus/tools/ls"
 	"github.com/loopbus/loopbus/tools/read"
+	"github.com/loopbus/loopbus/tools/resources"
 	"github.com/loopbus/loopbus/tools/worker"
 	"github.com/loopbus/loopbus/tools/workspace"
 	"github.com/loopbus/loopbus/tools/write"
@@ -56,7 +60,12 @@ type Options struct {
 	Environ     []string
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
+	NoResources bool   // announce nothing that the root has for prompts
 	Announced   func() // called once, when the tools are announced; nil does nothing
+	// Trace begins the span of a call; see [worker.Options].
+	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
+
+	resources func(ctx context.Context) (schemas.Resources, error)
 }
 
 // Bash says what commands are confined to; see [bash.Options].
@@ -91,16 +100,39 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 	}
 	defer ws.Close()
 	if slices.Contains(o.Tools, bash.Name) {
-		if err := prepareBash(ctx, bashOptions(ws, o)); err != nil {
+		options := bashOptions(ws, o) // o changes below
+		if err := prepareBash(ctx, options); err != nil {
 			return err
 		}
 		tidy, stop := context.WithCancel(ctx)
 		var tidied sync.WaitGroup
-		tidied.Go(func() { bash.Tidy(tidy, bashOptions(ws, o)) })
+		tidied.Go(func() { bash.Tidy(tidy, options) })
 		defer tidied.Wait()
 		defer stop()
 	}
+	if !o.NoResources {
+		o.resources = func(ctx context.Context) (schemas.Resources, error) { return discover(ctx, ws, o.Root) }
+	}
 	return Serve(ctx, c, o, build(ws, o))
+}
+
+// discover finds what the root has for prompts.
+func discover(ctx context.Context, ws *workspace.Workspace, root string) (schemas.Resources, error) {
+	dir, err := filepath.Abs(root)
+	if err != nil {
+		return schemas.Resources{}, err
+	}
+	all, name, err := ws.FS(dir)
+	if err != nil {
+		return schemas.Resources{}, err
+	}
+	files, err := fs.Sub(all, path.Clean(name))
+	if err != nil {
+		return schemas.Resources{}, err
+	}
+	found, err := resources.Discover(ctx, files)
+	found.Directory = dir
+	return found, err
 }
 
 // Serve serves a set of tools until ctx ends and then drains.
@@ -108,7 +140,7 @@ func Serve(ctx context.Context, c *bus.Conn, o Options, set []tools.Tool) error 
 	w, err := worker.New(worker.Options{
 		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: set, Workspace: o.Workspace,
 		Announced: o.Announced, Concurrency: o.Concurrency, AckWait: o.AckWait, StopTimeout: o.StopTimeout, Logger: o.Logger,
-		Registerer: o.Registerer,
+		Registerer: o.Registerer, Trace: o.Trace, Resources: o.resources,
 	})
 	if err != nil {
 		return err

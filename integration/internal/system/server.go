@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/embedded"
 )
 
@@ -17,6 +18,16 @@ func StartServer(tb testing.TB, syncAlways bool) *embedded.Server {
 	}
 	tb.Cleanup(server.Shutdown)
 	return server
+}
+
+// Client is a Go client on a connection.
+func Client(tb testing.TB, c *bus.Conn) *client.Client {
+	tb.Helper()
+	cl, err := client.New(c.NATS(), client.Options{Prefix: c.Subjects().Prefix(), Name: tb.Name()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return cl
 }
 
 // Connect connects to one server or several, their URLs separated by commas.

@@ -11,6 +11,7 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
@@ -71,7 +72,7 @@ func StartAlone(tb testing.TB, o Options) *System {
 	return Start(tb, StartServer(tb, false).ClientURL(), o)
 }
 
-func (s *System) event(e schemas.Event) {
+func (s *System) event(e schemas.Event, _ *loop.State) {
 	if e.Type() != schemas.EventAgentEnd {
 		return
 	}

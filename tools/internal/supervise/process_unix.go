@@ -18,6 +18,7 @@ var errLost = errors.New("the supervisor of commands was killed, and what it kne
 
 // A Process is a running command. Kill may be called at any time; Wait once.
 type Process struct {
+	by   *net.UnixConn // the supervisor
 	conn *net.UnixConn
 	in   *json.Decoder
 	pid  int
@@ -45,8 +46,8 @@ func Start(cmd *exec.Cmd, output *os.File) (*Process, error) {
 	return p, nil
 }
 
-func (p *Process) start(cmd *exec.Cmd, theirs, output *os.File) error {
-	if err := shared.send(theirs, output); err != nil {
+func (p *Process) start(cmd *exec.Cmd, theirs, output *os.File) (err error) {
+	if p.by, err = shared.send(theirs, output); err != nil {
 		return err
 	}
 	_ = theirs.Close() // else a supervisor that is lost now would not be seen
@@ -55,17 +56,23 @@ func (p *Process) start(cmd *exec.Cmd, theirs, output *os.File) error {
 		env = os.Environ()
 	}
 	if err := json.NewEncoder(p.conn).Encode(request{cmd.Path, cmd.Args, env, cmd.Dir}); err != nil {
-		return errLost
+		return p.lost()
 	}
 	var s started
 	if err := p.in.Decode(&s); err != nil {
-		return errLost
+		return p.lost()
 	}
 	if s.Errno != 0 {
 		return &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: syscall.Errno(s.Errno)}
 	}
 	p.pid = s.PID
 	return nil
+}
+
+// lost has the next command started by another supervisor.
+func (p *Process) lost() error {
+	shared.lost(p.by)
+	return errLost
 }
 
 // Kill kills the process and everything it started that has not left its group.
@@ -77,7 +84,7 @@ func (p *Process) Wait() (syscall.WaitStatus, error) {
 	var e ended
 	if err := p.in.Decode(&e); err != nil {
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL) // fails only if nobody is left
-		return 0, errLost
+		return 0, p.lost()
 	}
 	return syscall.WaitStatus(e.Status), nil
 }

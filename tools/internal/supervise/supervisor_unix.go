@@ -36,27 +36,27 @@ type supervisor struct {
 
 var shared supervisor
 
-// send gives the supervisor a command's socket and output. One that is not there, or no more, is started.
-func (s *supervisor) send(files ...*os.File) error {
+// send gives the supervisor a command's socket and output, and returns the connection to it. A supervisor that is not
+// there, or no more, is started.
+func (s *supervisor) send(files ...*os.File) (by *net.UnixConn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fds := make([]int, len(files))
 	for i, f := range files {
 		fds[i] = int(f.Fd())
 	}
-	var err error
 	for range 2 {
 		if s.control == nil {
 			if err := s.start(); err != nil {
-				return fmt.Errorf("start the supervisor of commands: %w", err)
+				return nil, fmt.Errorf("start the supervisor of commands: %w", err)
 			}
 		}
 		if _, _, err = s.control.WriteMsgUnix([]byte{0}, syscall.UnixRights(fds...), nil); err == nil {
-			return nil
+			return s.control, nil
 		}
 		s.drop()
 	}
-	return fmt.Errorf("reach the supervisor of commands: %w", err)
+	return nil, fmt.Errorf("reach the supervisor of commands: %w", err)
 }
 
 // start starts this program as the supervisor. It gets no variables, where keys may be, and nothing to read.
@@ -85,6 +85,16 @@ func (s *supervisor) start() error {
 	}
 	s.cmd, s.control = cmd, control
 	return nil
+}
+
+// lost drops the supervisor that the connection is to, unless another has taken its place. The sockets of a process that
+// is killed close one after the other: a command's may be closed while the supervisor's still takes commands.
+func (s *supervisor) lost(by *net.UnixConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.control != nil && s.control == by {
+		s.drop()
+	}
 }
 
 // drop forgets a supervisor that is gone.

@@ -26,12 +26,7 @@ type Looking struct {
 func (l *Looking) look(ctx context.Context, name string, use func(context.Context, *bus.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	conn, err := l.Connection.Bus(ctx, "loopbus runner "+name, nil)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return use(ctx, conn)
+	return l.Connection.Look(ctx, "loopbus runner "+name, nil, use)
 }
 
 // printLines prints a JSON object a line.

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
@@ -36,7 +37,7 @@ func (p *Profiles) Run(ctx context.Context, io *cli.IO) error {
 		list, err := profiles.List(ctx)
 		switch {
 		case err != nil:
-			return fmt.Errorf("list profiles: %w; is there a runner at %s?", err, conn.NATS().ConnectedUrlRedacted())
+			return fmt.Errorf("list profiles: %w; is there a runner at %s?", err, dial.Connected(conn.NATS()))
 		case p.JSON:
 			listed := make([]ListedProfile, len(list))
 			for i, n := range list {

@@ -22,6 +22,7 @@ type SessionTools struct {
 	Profile string                   `json:"profile,omitempty"`
 	Layers  []schemas.ToolLayer      `json:"layers"`
 	Tools   []schemas.ToolDefinition `json:"tools"`
+	Sources []schemas.PromptSource   `json:"sources,omitempty"` // files that the system prompt shows
 }
 
 // showSessionTools prints the tools of a session's latest run and what each layer of the pipeline did, from its log.
@@ -38,7 +39,7 @@ func showSessionTools(ctx context.Context, conn *bus.Conn, session string, asJSO
 
 // toolsOfSession reads the log for the newest configuration; a run that says none has that of the run before.
 func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*SessionTools, error) {
-	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects()})
+	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), ByConsumer: true})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,8 @@ func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*Sessi
 		start, ok := e.Data.(*schemas.AgentStart)
 		switch {
 		case ok && start.Config != nil:
-			shown = &SessionTools{session, e.RunID, start.Config.Profile, start.Config.Layers, start.Config.Tools}
+			shown = &SessionTools{session, e.RunID, start.Config.Profile, start.Config.Layers, start.Config.Tools,
+				start.Config.Sources}
 		case ok && shown != nil:
 			shown.RunID = e.RunID
 		}
@@ -76,6 +78,13 @@ func (s *SessionTools) print(out io.Writer) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Name, cmp.Or(t.Version, "-"), cmp.Or(t.Workspace, "-"),
 			cmp.Or(t.EffectClass(), schemas.EffectUnsafe), limit)
+	}
+	err = errors.Join(err, table.Flush())
+	if len(s.Sources) > 0 {
+		fmt.Fprintf(table, "\nIN THE SYSTEM PROMPT\tNAME\tFILE\tSHA-256\n")
+		for _, f := range s.Sources {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%.12s\n", f.Kind, cmp.Or(f.Name, "-"), f.Path, f.SHA256)
+		}
 	}
 	return errors.Join(err, table.Flush())
 }

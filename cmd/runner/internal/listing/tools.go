@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
@@ -70,7 +71,7 @@ func servedTools(ctx context.Context, conn *bus.Conn) ([]ServedTool, error) {
 	defer box.Close()
 	announced, err := box.Announcements(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w; is there a runner or a worker at %s?", err, conn.NATS().ConnectedUrlRedacted())
+		return nil, fmt.Errorf("%w; is there a runner or a worker at %s?", err, dial.Connected(conn.NATS()))
 	}
 	loads, err := dispatch.QueueLoads(ctx, conn)
 	if err != nil {

@@ -1,0 +1,191 @@
+package agui
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Patterns of the handlers.
+const (
+	Pattern      = "POST /ag-ui"
+	AbortPattern = "POST /ag-ui/abort"
+)
+
+// maxInput is how long a request may be: clients send all messages of a thread each time.
+const maxInput = 32 << 20
+
+// Bridge serves AG-UI. Its methods may be called concurrently.
+type Bridge struct {
+	c         *client.Client
+	log       *slog.Logger
+	frontends *frontends
+}
+
+// New returns a bridge, which the caller has to [Bridge.Close] before the client. Without a logger nothing is logged.
+func New(c *client.Client, log *slog.Logger) *Bridge {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Bridge{c: c, log: log, frontends: newFrontends(c, log)}
+}
+
+// Close withdraws the tools of clients. Calls that wait for a client are answered with an error.
+func (b *Bridge) Close() { b.frontends.close() }
+
+// Abort is the handler that ends the run of a thread: {"threadId": …}. AG-UI itself has no way to say so.
+func (b *Bridge) Abort(w http.ResponseWriter, r *http.Request) {
+	in, err := read(w, r)
+	if err == nil {
+		err = b.c.Session(bridge.SessionID(in.ThreadID)).Abort(r.Context(), "aborted by its AG-UI client")
+	}
+	var rejected *client.RejectedError
+	if err != nil && (!errors.As(err, &rejected) || rejected.Code != schemas.RejectNoRun) {
+		bridge.Refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func read(w http.ResponseWriter, r *http.Request) (*runInput, error) {
+	in := new(runInput)
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInput)).Decode(in); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return nil, err
+		}
+		return nil, &bridge.RequestError{Reason: "the body is no input of a run: " + err.Error()}
+	}
+	if in.ThreadID == "" {
+		return nil, &bridge.RequestError{Reason: "threadId is missing"}
+	}
+	return in, nil
+}
+
+// ServeHTTP begins a run, or goes on with one, and streams it.
+func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	in, err := read(w, r)
+	if err == nil && in.RunID == "" {
+		err = &bridge.RequestError{Reason: "runId is missing"}
+	}
+	if err != nil {
+		bridge.Refuse(w, err)
+		return
+	}
+	run := &run{b: b, in: in, command: bridge.CommandID(in.RunID)}
+	run.follower.Session = b.c.Session(bridge.SessionID(in.ThreadID))
+	run.tracker = client.NewTracker(run.command)
+	run.follower.Trackers = append(run.follower.Trackers, run.tracker)
+	err = run.follower.CatchUp(r.Context(), nil)
+	if err == nil {
+		err = run.begin(r.Context())
+	}
+	if err != nil {
+		b.log.Debug("ag-ui request refused", "session", run.follower.Session.ID(), "err", err)
+		bridge.Refuse(w, err)
+		return
+	}
+	run.stream = bridge.NewEventStream(w)
+	defer run.stream.End()
+	run.serve(r.Context())
+}
+
+// begin does what the request asks for.
+func (r *run) begin(ctx context.Context) error {
+	state := &r.follower.State
+	news, err := r.in.news(func(id string) bool { return state.Message(id) != nil })
+	if err != nil {
+		return err
+	}
+	answers := r.frontendResults()
+	switch {
+	case state.Known.Has(r.command): // the same run again: it is followed
+		return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools)
+	case len(r.in.Resume) > 0 && len(news) > 0:
+		return &bridge.RequestError{Reason: "a resume and new messages in one run: send the messages in the next"}
+	case len(r.in.Resume) > 0:
+		r.current()
+		return r.resume(ctx)
+	case len(answers) > 0 && len(news) == 0:
+		r.current()
+		r.b.frontends.answer(r.follower.Session.ID(), answers) // which a worker may have to be started for
+		return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools)
+	case len(news) > 0:
+		return r.prompt(ctx, news)
+	}
+	r.current()
+	return nil
+}
+
+// current has the run followed that is under way.
+func (r *run) current() {
+	if r.follower.State.Run != nil {
+		r.target = r.follower.State.Run.ID
+	}
+	r.joined = true
+}
+
+func (r *run) prompt(ctx context.Context, news schemas.Messages) error {
+	options := []client.Option{client.WithID(r.command)}
+	if len(r.in.Tools) > 0 {
+		if err := r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools); err != nil {
+			return err
+		}
+		options = append(options, client.WithChannel(channelOf(r.follower.Session.ID())))
+	}
+	_, err := r.follower.Session.Send(ctx, &schemas.Prompt{Input: schemas.Input{Messages: news}}, options...)
+	return err
+}
+
+// resume answers the calls that wait for approval. Each answer has an id that the run's is part of, so that a resume
+// that is sent again changes nothing.
+func (r *run) resume(ctx context.Context) error {
+	state := &r.follower.State
+	named := map[string]bool{}
+	var commands []resume
+	for _, a := range r.in.Resume {
+		named[a.InterruptID] = true
+		if a.Status != "resolved" && a.Status != "cancelled" {
+			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: its status %.40q is not resolved or cancelled",
+				a.InterruptID, a.Status)}
+		}
+		if a.Status == "resolved" && a.Payload.Approved == nil {
+			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: its payload has no approved, true or false",
+				a.InterruptID)}
+		}
+		if !state.Known.Has(r.answerID(a)) {
+			commands = append(commands, a)
+		}
+	}
+	for _, c := range bridge.Waiting(state) {
+		if !named[string(c.Key)] {
+			return &bridge.RequestError{Reason: fmt.Sprintf("the resume does not answer %s, which waits, too", c.Key)}
+		}
+	}
+	for _, a := range commands {
+		call := schemas.ApprovalAnswer{Call: schemas.CallKey(a.InterruptID), Reason: a.Payload.Reason}
+		var answer schemas.CommandData = &schemas.Deny{ApprovalAnswer: call}
+		if a.Status == "resolved" && *a.Payload.Approved {
+			answer = &schemas.Approve{ApprovalAnswer: call}
+		} else if a.Status == "cancelled" {
+			call.Reason = cmp.Or(call.Reason, "the client has cancelled it")
+			answer = &schemas.Deny{ApprovalAnswer: call}
+		}
+		if err := r.follower.Session.Do(ctx, answer, client.WithID(r.answerID(a))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) answerID(a resume) string {
+	return bridge.CommandID(r.in.RunID + " answers " + a.InterruptID)
+}

@@ -1,0 +1,112 @@
+package agui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// runInput is what a client sends, as far as it is used.
+type runInput struct {
+	ThreadID        string         `json:"threadId"`
+	RunID           string         `json:"runId"`
+	ProtocolVersion string         `json:"protocolVersion"`
+	Messages        []inputMessage `json:"messages"`
+	Tools           []frontendTool `json:"tools"`
+	Resume          []resume       `json:"resume"`
+}
+
+type inputMessage struct {
+	ID         string          `json:"id"`
+	Role       string          `json:"role"`
+	Content    json.RawMessage `json:"content"`
+	ToolCallID string          `json:"toolCallId"`
+	Error      string          `json:"error"`
+}
+
+type frontendTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+type resume struct {
+	InterruptID string `json:"interruptId"`
+	Status      string `json:"status"`
+	Payload     struct {
+		Approved *bool  `json:"approved"`
+		Reason   string `json:"reason"`
+	} `json:"payload"`
+}
+
+// modern reports whether the client is one of 1.0 or later, which say so.
+func (in *runInput) modern() bool { return in.ProtocolVersion != "" }
+
+// part is one part of a content that is a list.
+type part struct {
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Source struct {
+		Type     string `json:"type"`
+		Value    string `json:"value"`
+		MimeType string `json:"mimeType"`
+	} `json:"source"`
+}
+
+// contents reads a message's content: a text, or parts of text and of images that are in them.
+func (m inputMessage) contents() (c schemas.Contents, err error) {
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil {
+		return schemas.Contents{schemas.Text{Text: text}}, nil
+	}
+	var parts []part
+	if err := json.Unmarshal(m.Content, &parts); err != nil {
+		return nil, &bridge.RequestError{Reason: fmt.Sprintf("message %.80q: its content is neither text nor parts", m.ID)}
+	}
+	for _, p := range parts {
+		switch {
+		case p.Type == "text":
+			c = append(c, schemas.Text{Text: p.Text})
+		case p.Type == "image" && p.Source.Type == "data":
+			c = append(c, schemas.Image{Data: p.Source.Value, MimeType: p.Source.MimeType})
+		default:
+			return nil, &bridge.RequestError{Reason: fmt.Sprintf("message %.80q: a part of type %.40q, source %.40q is not "+
+				"taken: text, or an image with its data", m.ID, p.Type, p.Source.Type)}
+		}
+	}
+	return c, nil
+}
+
+// news are the user messages behind all that the log knows, and behind the last that is not the user's.
+func (in *runInput) news(known func(id string) bool) (messages schemas.Messages, err error) {
+	first := 0
+	for i, m := range in.Messages {
+		if m.Role != "user" || known(m.ID) {
+			first = i + 1
+		}
+	}
+	for _, m := range in.Messages[first:] {
+		c, err := m.contents()
+		if err != nil {
+			return nil, err
+		}
+		if strings.TrimSpace(c.JoinText()) != "" || len(c) > 1 || len(c) == 1 && c[0].ContentType() != schemas.ContentText {
+			messages = append(messages, &schemas.UserMessage{Content: c})
+		}
+	}
+	return messages, nil
+}
+
+// results are the tool messages, by the id of their call.
+func (in *runInput) results() map[string]inputMessage {
+	results := map[string]inputMessage{}
+	for _, m := range in.Messages {
+		if m.Role == "tool" && m.ToolCallID != "" {
+			results[m.ToolCallID] = m
+		}
+	}
+	return results
+}

@@ -1,0 +1,154 @@
+package agui
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+type userMessage struct {
+	ID      string `json:"id"`
+	Role    string `json:"role"`
+	Content any    `json:"content"`
+}
+
+type assistantMessage struct {
+	ID        string     `json:"id"`
+	Role      string     `json:"role"`
+	Content   string     `json:"content,omitempty"`
+	ToolCalls []toolCall `json:"toolCalls,omitempty"`
+}
+
+type toolCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type toolMessage struct {
+	ID         string `json:"id"`
+	Role       string `json:"role"`
+	ToolCallID string `json:"toolCallId"`
+	Content    string `json:"content"`
+	Error      string `json:"error,omitempty"`
+}
+
+// callID is the id of the nth call of a message, from 0. The model's own need not be unique.
+func callID(message string, n int) string { return message + "." + strconv.Itoa(n) }
+
+// reasoningID is the id of what a message was thought with.
+func reasoningID(message string) string { return message + ".r" }
+
+// openCall is a call of the transcript that has no result yet.
+type openCall struct{ model, id string }
+
+// snapshot is the transcript. Reasoning is left out, which keeps what the client has of it. A message of a role that
+// only the application knows is left out too.
+func snapshot(s *loop.State) *[]any {
+	list := []any{}
+	var open []openCall
+	for _, e := range s.Messages {
+		switch m := e.Message.Message.(type) {
+		case *schemas.UserMessage:
+			list = append(list, userMessage{e.ID, "user", partsOf(m.Content)})
+		case *schemas.AssistantMessage:
+			a := assistantMessage{ID: e.ID, Role: "assistant", Content: m.Content.JoinText()}
+			open = nil
+			for n, c := range m.Content.ToolCalls() {
+				call := toolCall{ID: callID(e.ID, n), Type: "function"}
+				call.Function.Name, call.Function.Arguments = c.Name, arguments(c)
+				a.ToolCalls = append(a.ToolCalls, call)
+				open = append(open, openCall{c.ID, call.ID})
+			}
+			list = append(list, a)
+		case *schemas.ToolResultMessage:
+			var id string
+			if id, open = answered(open, m.ToolCallID); id == "" {
+				continue // of a call that is not in the transcript
+			}
+			t := toolMessage{ID: e.ID, Role: "tool", ToolCallID: id, Content: shown(m.Content)}
+			if m.IsError {
+				t.Error = t.Content
+			}
+			list = append(list, t)
+		}
+	}
+	return &list
+}
+
+// answered takes the first open call with the model's id. Results stand in the order of the calls.
+func answered(open []openCall, model string) (id string, left []openCall) {
+	for i, c := range open {
+		if c.model == model {
+			return c.id, append(append(left, open[:i]...), open[i+1:]...)
+		}
+	}
+	return "", open
+}
+
+// resultOf is the id of the call that a result of the transcript answers.
+func resultOf(s *loop.State, message string) string {
+	var open []openCall
+	for _, e := range s.Messages {
+		switch m := e.Message.Message.(type) {
+		case *schemas.AssistantMessage:
+			open = nil
+			for n, c := range m.Content.ToolCalls() {
+				open = append(open, openCall{c.ID, callID(e.ID, n)})
+			}
+		case *schemas.ToolResultMessage:
+			var id string
+			if id, open = answered(open, m.ToolCallID); e.ID == message {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+func arguments(c schemas.ToolCall) string {
+	if len(c.Arguments) == 0 {
+		return "{}"
+	}
+	return string(c.Arguments)
+}
+
+// partsOf is a user's content: a text where it is nothing else.
+func partsOf(c schemas.Contents) any {
+	var parts []any
+	images := false
+	for _, block := range c {
+		switch b := block.(type) {
+		case schemas.Text:
+			parts = append(parts, map[string]any{"type": "text", "text": b.Text})
+		case schemas.Image:
+			images = true
+			parts = append(parts, map[string]any{"type": "image",
+				"source": map[string]any{"type": "data", "value": b.Data, "mimeType": b.MimeType}})
+		}
+	}
+	if !images {
+		return c.JoinText()
+	}
+	return parts
+}
+
+// shown is a result as text, the one form that clients of all versions take.
+func shown(c schemas.Contents) string {
+	lines := []string{}
+	for _, block := range c {
+		switch b := block.(type) {
+		case schemas.Text:
+			lines = append(lines, b.Text)
+		case schemas.Image:
+			lines = append(lines, fmt.Sprintf("[image, %s]", b.MimeType))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

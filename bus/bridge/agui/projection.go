@@ -1,0 +1,297 @@
+package agui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// projection makes events of AG-UI of what happens in one run. It does no I/O and is of one goroutine.
+type projection struct {
+	state   *loop.State // as folded up to the item at hand
+	modern  bool
+	own     string // the command whose messages the client has sent itself
+	out     []event
+	step    string
+	replies map[string]*reply
+}
+
+// reply is what a client has been told of a message that is being streamed.
+type reply struct {
+	id       string
+	text     string
+	textAt   int  // content index of what was said last
+	started  bool // there was a TEXT_MESSAGE_START
+	open     string
+	thoughts string
+	calls    []sentCall
+}
+
+type sentCall struct {
+	started, ended bool
+	args           string
+	index          int // among the message's contents
+}
+
+// What may be open in a reply; calls are open with their id.
+const (
+	openNothing   = ""
+	openText      = "text"
+	openReasoning = "reasoning"
+)
+
+func newProjection(state *loop.State, modern bool, own string) *projection {
+	return &projection{state: state, modern: modern, own: own, replies: map[string]*reply{}}
+}
+
+// take returns the events that an item of the run comes to.
+func (p *projection) take(i client.Item) []event {
+	p.out = nil
+	if i.Update != nil {
+		p.update(i.Update)
+		return p.out
+	}
+	switch d := i.Event.Data.(type) {
+	case *schemas.TurnStart:
+		p.step = i.Event.TurnID
+		p.emit(event{Type: "STEP_STARTED", StepName: p.step})
+	case *schemas.TurnEnd:
+		p.endStep()
+	case *schemas.MessageEnd:
+		p.message(i.Event, d)
+	case *schemas.AutoRetryStart, *schemas.ModelFallback, *schemas.TranscriptReplaced:
+		p.snapshot()
+	}
+	return p.out
+}
+
+func (p *projection) emit(e event) { p.out = append(p.out, e) }
+
+// snapshot tells the whole transcript, before which nothing may be open.
+func (p *projection) snapshot() {
+	p.closeAll()
+	p.emit(event{Type: "MESSAGES_SNAPSHOT", Messages: snapshot(p.state)})
+}
+
+// finish ends what is open, as has to be before the end of a run, and returns those events.
+func (p *projection) finish() []event {
+	p.out = nil
+	p.closeAll()
+	p.endStep()
+	return p.out
+}
+
+func (p *projection) endStep() {
+	if p.step != "" {
+		p.emit(event{Type: "STEP_FINISHED", StepName: p.step})
+		p.step = ""
+	}
+}
+
+func (p *projection) closeAll() {
+	for _, r := range p.replies {
+		p.close(r)
+	}
+	clear(p.replies)
+}
+
+func (p *projection) reply(id string) *reply {
+	r := p.replies[id]
+	if r == nil {
+		r = &reply{id: id, textAt: -1}
+		p.replies[id] = r
+	}
+	return r
+}
+
+func (p *projection) update(u *schemas.Update) {
+	switch d := u.Data.(type) {
+	case *schemas.MessageUpdate:
+		r := p.reply(d.MessageID)
+		for _, e := range d.AssistantMessageEvents {
+			p.delta(r, e)
+		}
+	case *schemas.ToolExecutionUpdate:
+		yes := true
+		p.emit(event{Type: "ACTIVITY_SNAPSHOT", MessageID: string(d.Call) + ".progress", ActivityType: "tool_progress",
+			Replace: &yes, Content: map[string]any{"toolCallId": p.callOf(d.Call), "toolName": d.ToolName,
+				"text": shown(d.PartialResult.Content)}})
+	}
+}
+
+func (p *projection) delta(r *reply, e schemas.StreamEvent) {
+	switch e.Type {
+	case schemas.StreamTextDelta:
+		if r.textAt >= 0 && r.textAt != e.ContentIndex {
+			p.say(r, "\n") // as blocks of text are joined
+		}
+		r.textAt = e.ContentIndex
+		p.say(r, e.Delta)
+	case schemas.StreamThinkingDelta:
+		p.think(r, e.Delta)
+	case schemas.StreamToolCallStart:
+		if e.ToolCall != nil && e.ToolCall.Name != "" {
+			r.calls = append(r.calls, sentCall{index: e.ContentIndex})
+			p.call(r, len(r.calls)-1, e.ToolCall.Name, "")
+		}
+	case schemas.StreamToolCallDelta:
+		for n := range r.calls {
+			if c := &r.calls[n]; c.index == e.ContentIndex && !c.ended && r.open == callID(r.id, n) {
+				p.call(r, n, "", e.Delta)
+			}
+		}
+	}
+}
+
+// say goes on with a reply's text.
+func (p *projection) say(r *reply, delta string) {
+	if delta == "" {
+		return
+	}
+	if r.open != openText {
+		p.close(r)
+		p.emit(event{Type: "TEXT_MESSAGE_START", MessageID: r.id, Role: "assistant"})
+		r.open, r.started = openText, true
+	}
+	r.text += delta
+	p.emit(event{Type: "TEXT_MESSAGE_CONTENT", MessageID: r.id, Delta: delta})
+}
+
+func (p *projection) think(r *reply, delta string) {
+	if delta == "" {
+		return
+	}
+	id := reasoningID(r.id)
+	if r.open != openReasoning {
+		p.close(r)
+		p.emit(event{Type: "REASONING_START", MessageID: id})
+		p.emit(event{Type: "REASONING_MESSAGE_START", MessageID: id, Role: "reasoning"})
+		r.open = openReasoning
+	}
+	r.thoughts += delta
+	p.emit(event{Type: "REASONING_MESSAGE_CONTENT", MessageID: id, Delta: delta})
+}
+
+// call goes on with the arguments of a reply's nth call, which is begun where it was not.
+func (p *projection) call(r *reply, n int, name, args string) {
+	c, id := &r.calls[n], callID(r.id, n)
+	if !c.started {
+		p.close(r)
+		p.emit(event{Type: "TOOL_CALL_START", ToolCallID: id, ToolCallName: name, ParentMessageID: r.id})
+		r.open, c.started = id, true
+	}
+	if args != "" {
+		c.args += args
+		p.emit(event{Type: "TOOL_CALL_ARGS", ToolCallID: id, Delta: args})
+	}
+}
+
+// close ends what is open in a reply.
+func (p *projection) close(r *reply) {
+	switch r.open {
+	case openNothing:
+	case openText:
+		p.emit(event{Type: "TEXT_MESSAGE_END", MessageID: r.id})
+	case openReasoning:
+		p.emit(event{Type: "REASONING_MESSAGE_END", MessageID: reasoningID(r.id)})
+		p.emit(event{Type: "REASONING_END", MessageID: reasoningID(r.id)})
+	default:
+		p.emit(event{Type: "TOOL_CALL_END", ToolCallID: r.open})
+		for n := range r.calls {
+			r.calls[n].ended = r.calls[n].ended || callID(r.id, n) == r.open
+		}
+	}
+	r.open = openNothing
+}
+
+// message takes a whole message of the log.
+func (p *projection) message(e *schemas.Event, d *schemas.MessageEnd) {
+	switch m := d.Message.Message.(type) {
+	case *schemas.UserMessage:
+		if e.CausationID == p.own || e.CausationID == "" && e.CorrelationID == p.own {
+			p.snapshot() // the client has it under an id of its own
+			return
+		}
+		p.emit(event{Type: "TEXT_MESSAGE_START", MessageID: d.MessageID, Role: "user"})
+		if text := m.Content.JoinText(); text != "" {
+			p.emit(event{Type: "TEXT_MESSAGE_CONTENT", MessageID: d.MessageID, Delta: text})
+		}
+		p.emit(event{Type: "TEXT_MESSAGE_END", MessageID: d.MessageID})
+	case *schemas.ToolResultMessage:
+		if id := resultOf(p.state, d.MessageID); id != "" {
+			p.emit(event{Type: "TOOL_CALL_RESULT", MessageID: d.MessageID, ToolCallID: id, Role: "tool",
+				Content: shown(m.Content)})
+		}
+	case *schemas.AssistantMessage:
+		r := p.reply(d.MessageID)
+		if d.Interrupted || !p.rest(r, m) {
+			p.snapshot()
+			return
+		}
+		p.close(r)
+		delete(p.replies, d.MessageID)
+	}
+}
+
+// rest says what of a reply was not streamed. It reports whether what was streamed is a part of it.
+func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
+	var thoughts strings.Builder
+	for _, c := range m.Content {
+		if t, ok := c.(schemas.Thinking); ok {
+			thoughts.WriteString(t.Thinking)
+		}
+	}
+	if missing, ok := strings.CutPrefix(thoughts.String(), r.thoughts); ok && !r.started && len(r.calls) == 0 {
+		p.think(r, missing) // behind the reply's text it would come too late to be worth it
+	}
+	missing, ok := strings.CutPrefix(m.Content.JoinText(), r.text)
+	if !ok {
+		return false
+	}
+	p.say(r, missing)
+	calls := m.Content.ToolCalls()
+	if len(r.calls) > len(calls) {
+		return false
+	}
+	for n, c := range calls {
+		if n == len(r.calls) {
+			r.calls = append(r.calls, sentCall{})
+		}
+		missing, ok := strings.CutPrefix(arguments(c), r.calls[n].args)
+		if !ok && !sameJSON(arguments(c), r.calls[n].args) {
+			return false
+		}
+		if ok && missing != "" {
+			if r.calls[n].ended {
+				return false
+			}
+			p.call(r, n, c.Name, missing)
+		}
+	}
+	return true
+}
+
+func sameJSON(a, b string) bool {
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return false
+	}
+	return fmt.Sprint(x) == fmt.Sprint(y)
+}
+
+// callOf is the id of a call of the turn under way.
+func (p *projection) callOf(key schemas.CallKey) string {
+	if p.state.Run == nil || p.state.Run.Turn == nil {
+		return ""
+	}
+	for n, c := range p.state.Run.Turn.Calls {
+		if c.Key == key {
+			return callID(p.state.Run.Turn.ReplyID, n)
+		}
+	}
+	return ""
+}

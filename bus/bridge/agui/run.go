@@ -1,0 +1,241 @@
+package agui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// settle is how long nothing may happen before a run that waits for the client alone is handed to it: the calls of a
+// reply ask for their approvals one after the other.
+const settle = 100 * time.Millisecond
+
+// run is one request.
+type run struct {
+	b        *Bridge
+	in       *runInput
+	command  string
+	follower bridge.Follower
+	tracker  *client.Tracker // of the command
+	target   string          // the run that is followed; "" until that of the command is known
+	joined   bool            // it is not the command's
+	stream   *bridge.EventStream
+	p        *projection
+	gone     error // the client is
+}
+
+// serve streams the run from its beginning to an end.
+func (r *run) serve(ctx context.Context) {
+	state := &r.follower.State
+	begin := event{Type: "RUN_STARTED", ThreadID: r.in.ThreadID, RunID: r.in.RunID}
+	if r.in.modern() {
+		begin.ProtocolVersion = protocolVersion
+	}
+	r.p = newProjection(state, r.in.modern(), r.command)
+	r.send(begin, event{Type: "MESSAGES_SNAPSHOT", Messages: snapshot(state)})
+	r.follow(ctx)
+}
+
+// follow streams until there is an end, of which there is always one.
+func (r *run) follow(ctx context.Context) {
+	state := &r.follower.State
+	if r.target == "" {
+		r.target = r.tracker.RunID()
+	}
+	if end, over := r.ended(nil); over {
+		r.finish(end)
+		return
+	}
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	items := bridge.Chan(watch, r.follower.Session.Watch(watch, state.Seq+1))
+	defer func() {
+		cancel()
+		for range items { // until the loop has ended
+		}
+	}()
+	quiet := time.NewTimer(settle)
+	defer quiet.Stop()
+	for r.gone == nil {
+		select {
+		case next, ok := <-items:
+			if !ok || next.Err != nil {
+				r.finish(r.broken(ctx, next.Err))
+				return
+			}
+			if end, over := r.item(next.Item); over {
+				r.finish(end)
+				return
+			}
+			quiet.Reset(settle)
+		case <-quiet.C:
+			if o, ok := r.handed(); ok {
+				r.finish(o)
+				return
+			}
+		}
+	}
+}
+
+// item takes what happens and reports whether it ends the run.
+func (r *run) item(i client.Item) (end event, over bool) {
+	if err := r.follower.Take(i); err != nil {
+		return event{Type: "RUN_ERROR", Message: err.Error(), Code: "damaged"}, true
+	}
+	if r.target == "" {
+		r.target = r.tracker.RunID()
+	}
+	if r.target != "" && (i.Update != nil || i.Event.RunID == r.target) {
+		r.send(r.p.take(i)...)
+	}
+	return r.ended(i.Event)
+}
+
+// ended reports whether the run has, by the event at hand, or, without one, as the log is.
+func (r *run) ended(e *schemas.Event) (end event, over bool) {
+	result, known, err := r.tracker.Ended()
+	switch {
+	case !r.joined && known && err != nil:
+		return refused(err), true
+	case !r.joined && known:
+		return r.outcome(result.Reason, result.ErrorMessage, result.Usage), true
+	case !r.joined:
+		return end, false
+	case r.target == "":
+		return event{Type: "RUN_FINISHED"}, true // there is nothing to follow: the snapshot is all
+	case e == nil || e.RunID != r.target:
+		return end, false
+	}
+	if d, ok := e.Data.(*schemas.AgentEnd); ok {
+		return r.outcome(d.TerminationReason, d.ErrorMessage, d.Usage), true
+	}
+	return end, false
+}
+
+func refused(err error) event {
+	var rejected *client.RejectedError
+	if errors.As(err, &rejected) {
+		return event{Type: "RUN_ERROR", Message: rejected.Reason, Code: rejected.Code}
+	}
+	return event{Type: "RUN_ERROR", Message: err.Error(), Code: "withdrawn"}
+}
+
+// broken is the end of a stream that cannot go on. The run does.
+func (r *run) broken(ctx context.Context, err error) event {
+	if ctx.Err() != nil || err == nil {
+		return event{Type: "RUN_ERROR", Code: "unavailable",
+			Message: "the runner stops; the run goes on: ask for it again with the same runId"}
+	}
+	_, code := bridge.Status(err)
+	return event{Type: "RUN_ERROR", Message: err.Error(), Code: code}
+}
+
+// outcome is the end of a run that has ended.
+func (r *run) outcome(reason schemas.TerminationReason, message string, u schemas.Usage) event {
+	var used []usage
+	if r.in.modern() {
+		used = usageOf(u, r.follower.State.Config.Model)
+	}
+	switch {
+	case reason.Normal() || reason == "": // a hook has dealt with the input
+		return event{Type: "RUN_FINISHED", Usage: used}
+	case reason == schemas.EndAbort && r.in.modern():
+		return event{Type: "RUN_FINISHED", Outcome: outcome{Type: "cancelled"}, Usage: used}
+	}
+	if message == "" {
+		message = "the run has ended: " + string(reason)
+	}
+	return event{Type: "RUN_ERROR", Message: message, Code: string(reason), Usage: used}
+}
+
+// handed reports whether the run waits for the client alone: for its approval, or the result of a tool of its own.
+func (r *run) handed() (event, bool) {
+	state := &r.follower.State
+	if state.Run == nil || state.Run.Turn == nil || state.Run.Turn.Streaming != "" {
+		return event{}, false
+	}
+	var interrupts []interrupt
+	var pending []string
+	for n, c := range state.Run.Turn.Calls {
+		id := callID(state.Run.Turn.ReplyID, n)
+		switch {
+		case c.End != nil || c.Key == "":
+		case c.AwaitsApproval():
+			interrupts = append(interrupts, interruptOf(c, id))
+		case r.frontend(c):
+			pending = append(pending, id)
+		default:
+			return event{}, false
+		}
+	}
+	switch {
+	case len(interrupts) > 0:
+		return event{Type: "RUN_FINISHED", Outcome: outcome{Type: "interrupt", Interrupts: interrupts}}, true
+	case len(pending) > 0 && r.in.modern():
+		return event{Type: "RUN_FINISHED", Outcome: outcome{Type: "success", PendingToolCallIDs: pending}}, true
+	}
+	return event{Type: "RUN_FINISHED"}, len(pending) > 0
+}
+
+func interruptOf(c loop.Call, id string) interrupt {
+	i := interrupt{ID: string(c.Key), Reason: "tool_call", ToolCallID: id, ResponseSchema: approvalSchema,
+		Message:  "May " + c.ToolCall.Name + " be executed?",
+		Metadata: map[string]any{"toolName": c.ToolCall.Name, "arguments": c.ToolCall.Arguments}}
+	if until := c.Approval.Until(); !until.IsZero() {
+		i.ExpiresAt = until.UTC().Format(time.RFC3339)
+	}
+	return i
+}
+
+// frontend reports whether a call is of a tool of the client.
+func (r *run) frontend(c loop.Call) bool {
+	for _, t := range r.follower.State.Config.Tools {
+		if t.Name == c.ToolCall.Name {
+			return t.Workspace == channelOf(r.follower.Session.ID())
+		}
+	}
+	return false
+}
+
+// frontendResults are what the client sends of calls that wait for it.
+func (r *run) frontendResults() map[schemas.CallKey]inputMessage {
+	state, results := &r.follower.State, map[schemas.CallKey]inputMessage{}
+	if state.Run == nil || state.Run.Turn == nil {
+		return nil
+	}
+	sent := r.in.results()
+	for n, c := range state.Run.Turn.Calls {
+		m, ok := sent[callID(state.Run.Turn.ReplyID, n)]
+		if ok && c.Key != "" && c.End == nil && r.frontend(c) {
+			results[c.Key] = m
+		}
+	}
+	return results
+}
+
+// finish ends what is open and the stream.
+func (r *run) finish(end event) {
+	if end.Type == "RUN_FINISHED" {
+		end.ThreadID, end.RunID = r.in.ThreadID, r.in.RunID
+	}
+	r.send(r.p.finish()...)
+	r.send(end)
+}
+
+func (r *run) send(events ...event) {
+	for _, e := range events {
+		data, err := schemas.Marshal(e)
+		if err == nil {
+			err = r.stream.Send("", "", data)
+		}
+		if err != nil {
+			r.gone = err
+			return
+		}
+	}
+}

@@ -1,0 +1,6 @@
+package bridge
+
+import "time"
+
+// SetLimit changes how long a client may take to take what is written.
+func SetLimit(s *EventStream, d time.Duration) { s.limit = d }

@@ -1,0 +1,104 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Follower folds the log of a session as it goes on. It is of one goroutine. The zero State is before the first event.
+type Follower struct {
+	Session *client.Session
+	// State is that of the newest event that was yielded. It must not be changed.
+	State loop.State
+	// Trackers are given every item before it is yielded.
+	Trackers []*client.Tracker
+}
+
+// CatchUp folds what the log has now beyond the state. each, which may be nil, is called after each event.
+func (f *Follower) CatchUp(ctx context.Context, each func(e *schemas.Event)) error {
+	for e, err := range f.Session.History(ctx, f.State.Seq+1) {
+		if err != nil {
+			return fmt.Errorf("bridge: %w", err)
+		}
+		if err := f.Take(client.Item{Event: &e}); err != nil {
+			return err
+		}
+		if each != nil {
+			each(&e)
+		}
+	}
+	return nil
+}
+
+// Items yields what follows the state, until ctx ends, as [client.Session.Watch] does. An event is part of the state
+// when it is yielded. What is being streamed at the beginning comes whole.
+func (f *Follower) Items(ctx context.Context) iter.Seq2[client.Item, error] {
+	return func(yield func(client.Item, error) bool) {
+		for item, err := range f.Session.Watch(ctx, f.State.Seq+1) {
+			if err == nil {
+				err = f.Take(item)
+			}
+			if err != nil {
+				yield(client.Item{}, fmt.Errorf("bridge: %w", err))
+				return
+			}
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Take folds an item, for who follows the session by [Chan] and not by [Follower.Items].
+func (f *Follower) Take(i client.Item) error {
+	if i.Event != nil {
+		if err := f.State.Apply(*i.Event); err != nil {
+			return err
+		}
+	}
+	for _, t := range f.Trackers {
+		t.Take(i)
+	}
+	return nil
+}
+
+// Next is an item, or the error that is the last.
+type Next struct {
+	Item client.Item
+	Err  error
+}
+
+// Chan is a loop over items as a channel, for who waits for other things besides. It is closed when the loop has ended,
+// which it does with ctx: that of the loop.
+func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next {
+	c := make(chan Next)
+	go func() {
+		defer close(c)
+		for item, err := range items {
+			select {
+			case c <- Next{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// Waiting are the calls of a state that wait for somebody's approval, in the order of the reply.
+func Waiting(s *loop.State) (calls []loop.Call) {
+	if s.Run == nil || s.Run.Turn == nil {
+		return nil
+	}
+	for _, c := range s.Run.Turn.Calls {
+		if c.AwaitsApproval() {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}

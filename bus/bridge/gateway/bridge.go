@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Pattern is where the handler belongs.
+const Pattern = "GET /gateway"
+
+// Options configures [New]. All may stay empty.
+type Options struct {
+	// Allowed reports whether a request may come in, with the token that its connect has shown, "" for none. Nil lets
+	// everybody in.
+	Allowed func(r *http.Request, token string) bool
+	// Version is what clients are told of the server.
+	Version string
+	// MaxConnections at a time, default 128.
+	MaxConnections int
+	// TickInterval is how often a client of protocol 4 is told that the server lives, default 15 s. WriteTimeout is for
+	// a client to take a frame, default 10 s; ConnectTimeout for its connect, default 10 s.
+	TickInterval, WriteTimeout, ConnectTimeout time.Duration
+	// Origins are names of hosts, besides the one that is asked, whose pages may open a WebSocket.
+	Origins []string
+	// Logger is told at level debug of connections; nil discards.
+	Logger *slog.Logger
+}
+
+// Bridge is the handler. A WebSocket of a page of another host than the one that is asked is refused.
+type Bridge struct {
+	c       *client.Client
+	o       Options
+	origins []string
+	slots   chan struct{}
+	stop    chan struct{}
+	once    sync.Once
+	open    sync.WaitGroup
+	started time.Time
+}
+
+// New returns a bridge, which the caller has to [Bridge.Close] before the client.
+func New(c *client.Client, o Options) *Bridge {
+	o.MaxConnections = cmp.Or(o.MaxConnections, 128)
+	o.TickInterval = cmp.Or(o.TickInterval, 15*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
+	o.Version = cmp.Or(o.Version, "0")
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Allowed == nil {
+		o.Allowed = func(*http.Request, string) bool { return true }
+	}
+	b := &Bridge{c: c, o: o, slots: make(chan struct{}, o.MaxConnections), stop: make(chan struct{}), started: time.Now()}
+	for _, name := range o.Origins {
+		b.origins = append(b.origins, name, name+":*")
+	}
+	return b
+}
+
+// Close ends all connections and returns when they have ended.
+func (b *Bridge) Close() {
+	b.once.Do(func() { close(b.stop) })
+	b.open.Wait()
+}
+
+// ServeHTTP serves a WebSocket until it ends.
+func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	session := r.URL.Query().Get("session")
+	after, now, err := stateVersion(r)
+	switch {
+	case session == "":
+	case !b.o.Allowed(r, ""):
+		http.Error(w, "the runner's token is missing or wrong", http.StatusUnauthorized)
+		return
+	case err != nil:
+		bridge.Refuse(w, err)
+		return
+	case schemas.CheckSession(session) != nil:
+		bridge.Refuse(w, schemas.CheckSession(session))
+		return
+	}
+	select {
+	case <-b.stop:
+		http.Error(w, "the runner stops", http.StatusServiceUnavailable)
+		return
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many connections", http.StatusServiceUnavailable)
+		return
+	}
+	b.open.Add(1)
+	defer b.open.Done()
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
+	if err != nil {
+		return // it has been answered
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	c := &conn{b: b, ws: ws, cancel: cancel}
+	defer c.close()
+	go func() { // ends with the connection
+		select {
+		case <-b.stop:
+			c.stopping()
+		case <-ctx.Done():
+		}
+	}()
+	if session != "" {
+		c.project(ctx, b.c.Session(session), after, now)
+		return
+	}
+	c.converse(ctx, r)
+}
+
+// stateVersion is the last that a client has seen, or that it wants to begin now.
+func stateVersion(r *http.Request) (after uint64, now bool, err error) {
+	v := r.URL.Query().Get("stateVersion")
+	if v == "" {
+		return 0, true, nil
+	}
+	if after, err = strconv.ParseUint(v, 10, 53); err != nil {
+		err = &bridge.RequestError{Reason: "stateVersion is not a sequence: " + strconv.Quote(v)}
+	}
+	return after, false, err
+}

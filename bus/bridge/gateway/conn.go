@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/bridge/lifecycle"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// conn is one WebSocket.
+type conn struct {
+	b      *Bridge
+	ws     *websocket.Conn
+	cancel context.CancelCauseFunc
+	parts  sync.WaitGroup // goroutines of the connection
+
+	mu     sync.Mutex
+	seq    uint64 // of the last event
+	ending bool
+}
+
+var errGone = errors.New("the client is gone")
+
+// eventFrame is an event of either dialect.
+type eventFrame struct {
+	Type         string `json:"type"`
+	Event        string `json:"event"`
+	Payload      any    `json:"payload,omitempty"`
+	Seq          uint64 `json:"seq"`
+	StateVersion any    `json:"stateVersion,omitempty"`
+}
+
+// event sends an event with the connection's next number. A client that does not take it in time is gone.
+func (c *conn) event(name string, payload, stateVersion any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := eventFrame{Type: "event", Event: name, Payload: payload, Seq: c.seq + 1, StateVersion: stateVersion}
+	if err := c.write(f); err != nil {
+		return err
+	}
+	c.seq++
+	return nil
+}
+
+// send sends a frame that has no number.
+func (c *conn) send(frame any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.write(frame)
+}
+
+// write writes a frame. The caller has the lock.
+func (c *conn) write(frame any) error {
+	data, err := schemas.Marshal(frame)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.b.o.WriteTimeout)
+	defer cancel()
+	if err := c.ws.Write(ctx, websocket.MessageText, data); err != nil {
+		c.cancel(errGone)
+		return errGone
+	}
+	return nil
+}
+
+// stopping tells the client that the runner stops, and ends the connection.
+func (c *conn) stopping() {
+	c.mu.Lock()
+	c.ending = true
+	c.mu.Unlock()
+	_ = c.event("shutdown", map[string]any{"reason": "the runner stops"}, nil)
+	c.cancel(context.Canceled)
+}
+
+// close ends the connection and waits for its goroutines.
+func (c *conn) close() {
+	c.cancel(nil)
+	code, reason := websocket.StatusNormalClosure, ""
+	c.mu.Lock()
+	if c.ending {
+		code, reason = websocket.StatusGoingAway, "the runner stops"
+	}
+	c.mu.Unlock()
+	hurry := time.AfterFunc(time.Second, func() { _ = c.ws.CloseNow() })
+	defer hurry.Stop()
+	_ = c.ws.Close(code, reason)
+	c.parts.Wait()
+}
+
+// project sends the events of a session to who only looks on.
+func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now bool) {
+	c.ws.SetReadLimit(1)
+	ctx = c.ws.CloseRead(ctx) // whatever the client says ends the connection
+	c.parts.Go(func() { c.ping(ctx) })
+	var p lifecycle.Projection
+	items := bridge.Follower{Session: s}
+	if now {
+		if err := items.CatchUp(ctx, nil); err != nil {
+			c.fail(err)
+			return
+		}
+		after = items.State.Seq
+	}
+	for item, err := range s.Watch(ctx, 1) {
+		if err != nil {
+			if !bridge.Gone(ctx, err) {
+				c.fail(err)
+			}
+			return
+		}
+		events, err := p.Take(item)
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		if item.Event != nil && item.Seq() <= after {
+			continue
+		}
+		for _, e := range events {
+			if c.event(e.Name, e.Payload, e.StateVersion) != nil {
+				return
+			}
+		}
+	}
+}
+
+// fail tells an onlooker why there is no more.
+func (c *conn) fail(err error) {
+	_, code := bridge.Status(err)
+	_ = c.event("error", lifecycle.Failure{Code: code, Message: err.Error(), Recoverable: true}, nil)
+}
+
+// ping finds out whether the client is still there.
+func (c *conn) ping(ctx context.Context) {
+	tick := time.NewTicker(c.b.o.TickInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			one, cancel := context.WithTimeout(ctx, c.b.o.WriteTimeout)
+			err := c.ws.Ping(one)
+			cancel()
+			if err != nil {
+				c.cancel(errGone)
+				return
+			}
+		}
+	}
+}
+
+// decode reads a request's params.
+func decode(params json.RawMessage, into any) error {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	if err := json.Unmarshal(params, into); err != nil {
+		return &bridge.RequestError{Reason: "params: " + err.Error()}
+	}
+	return nil
+}

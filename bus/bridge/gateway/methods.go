@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const historyLimit = 200
+
+// methods are what a client may ask for.
+var methods map[string]func(p *peer, ctx context.Context, params json.RawMessage) (any, error)
+
+func init() { // which refers to itself: hello-ok lists them
+	methods = map[string]func(*peer, context.Context, json.RawMessage) (any, error){
+		"health":                        (*peer).health,
+		"chat.send":                     (*peer).chatSend,
+		"chat.history":                  (*peer).chatHistory,
+		"chat.abort":                    (*peer).chatAbort,
+		"sessions.list":                 (*peer).sessionsList,
+		"sessions.messages.subscribe":   (*peer).subscribe,
+		"sessions.messages.unsubscribe": (*peer).unsubscribe,
+		"exec.approval.list":            (*peer).approvalList,
+		"exec.approval.resolve":         (*peer).approvalResolve,
+	}
+}
+
+func methodNames() []string { return slices.Sorted(maps.Keys(methods)) }
+
+func (p *peer) call(ctx context.Context, req request) (any, error) {
+	method := methods[req.Method]
+	if method == nil {
+		return nil, &bridge.RequestError{Reason: "there is no method " + req.Method}
+	}
+	return method(p, ctx, req.Params)
+}
+
+func (p *peer) health(context.Context, json.RawMessage) (any, error) {
+	return map[string]any{"ok": true, "ts": time.Now().UnixMilli()}, nil
+}
+
+type attachment struct {
+	Type     string `json:"type"`
+	MimeType string `json:"mimeType"`
+	Content  string `json:"content"`
+}
+
+// chatSend sends a message. The client is subscribed to its session.
+func (p *peer) chatSend(ctx context.Context, raw json.RawMessage) (any, error) {
+	var params struct {
+		SessionKey     string       `json:"sessionKey"`
+		Message        string       `json:"message"`
+		IdempotencyKey string       `json:"idempotencyKey"`
+		QueueMode      string       `json:"queueMode"`
+		Attachments    []attachment `json:"attachments"`
+	}
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	if params.SessionKey == "" || params.IdempotencyKey == "" {
+		return nil, &bridge.RequestError{Reason: "sessionKey or idempotencyKey is missing"}
+	}
+	in := schemas.Input{Text: params.Message}
+	for _, a := range params.Attachments {
+		if !strings.HasPrefix(a.MimeType, "image/") || a.Content == "" {
+			return nil, &bridge.RequestError{Reason: "an attachment is not an image with its content"}
+		}
+		in.Images = append(in.Images, schemas.Image{Data: a.Content, MimeType: a.MimeType})
+	}
+	if strings.TrimSpace(in.Text) == "" && len(in.Images) == 0 {
+		return nil, &bridge.RequestError{Reason: "the message is empty"}
+	}
+	if err := p.subs.add(ctx, params.SessionKey); err != nil {
+		return nil, err
+	}
+	var command schemas.CommandData = &schemas.Prompt{Input: in}
+	switch params.QueueMode {
+	case "", "collect":
+	case "steer":
+		command = &schemas.Steer{Input: in}
+	case "followup":
+		command = &schemas.FollowUp{Input: in}
+	case "interrupt":
+		command = &schemas.Prompt{Input: in, WhenBusy: schemas.BusyInterrupt}
+	default:
+		return nil, &bridge.RequestError{Reason: "there is no queueMode " + params.QueueMode}
+	}
+	id := bridge.CommandID(params.IdempotencyKey)
+	if _, err := p.session(params.SessionKey).Send(ctx, command, client.WithID(id)); err != nil {
+		return nil, err
+	}
+	return map[string]any{"runId": id, "status": "started"}, nil
+}
+
+func (p *peer) session(key string) *client.Session { return p.b.c.Session(bridge.SessionID(key)) }
+
+// chatHistory is the newest part of a transcript, and the run under way with what it has said.
+func (p *peer) chatHistory(ctx context.Context, raw json.RawMessage) (any, error) {
+	var params struct {
+		SessionKey string `json:"sessionKey"`
+		Limit      int    `json:"limit"`
+		Offset     int    `json:"offset"`
+	}
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	if params.SessionKey == "" || params.Limit < 0 || params.Offset < 0 {
+		return nil, &bridge.RequestError{Reason: "sessionKey is missing, or limit or offset is below 0"}
+	}
+	f := bridge.Follower{Session: p.session(params.SessionKey)}
+	if err := f.CatchUp(ctx, nil); err != nil {
+		return nil, err
+	}
+	if params.Limit == 0 {
+		params.Limit = historyLimit
+	}
+	all := f.State.Messages
+	to := max(len(all)-params.Offset, 0)
+	from := max(to-min(params.Limit, schemas.MaxQueryLimit), 0)
+	messages := []any{}
+	for _, e := range all[from:to] {
+		if m := chatMessage(e); m != nil {
+			messages = append(messages, m)
+		}
+	}
+	history := map[string]any{"sessionKey": params.SessionKey, "sessionId": f.Session.ID(), "messages": messages,
+		"hasMore": from > 0, "thinkingLevel": string(f.State.Config.ThinkingLevel)}
+	if run := f.State.Run; run != nil {
+		history["inFlightRun"] = map[string]any{"runId": runID(run.Command, run.ID)}
+	}
+	return history, nil
+}
+
+// runID is what clients know a run by: the command that began it.
+func runID(command, run string) string {
+	if command != "" {
+		return command
+	}
+	return run
+}
+
+// chatMessage is a message as chats show it, nil for one that only the application knows.
+func chatMessage(e loop.Entry) any {
+	m := map[string]any{"id": e.ID}
+	switch d := e.Message.Message.(type) {
+	case *schemas.UserMessage:
+		m["role"], m["content"], m["timestamp"] = "user", d.Content, d.Timestamp
+	case *schemas.AssistantMessage:
+		m["role"], m["content"], m["timestamp"], m["stopReason"] = "assistant", d.Content, d.Timestamp, d.StopReason
+	case *schemas.ToolResultMessage:
+		m["role"], m["content"], m["timestamp"], m["isError"] = "toolResult", d.Content, d.Timestamp, d.IsError
+		m["toolCallId"], m["toolName"] = d.ToolCallID, d.ToolName
+	default:
+		return nil
+	}
+	return m
+}
+
+func (p *peer) chatAbort(ctx context.Context, raw json.RawMessage) (any, error) {
+	var params struct {
+		SessionKey string `json:"sessionKey"`
+		RunID      string `json:"runId"`
+	}
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	if params.SessionKey == "" {
+		return nil, &bridge.RequestError{Reason: "sessionKey is missing"}
+	}
+	s := p.session(params.SessionKey)
+	f := bridge.Follower{Session: s}
+	if err := f.CatchUp(ctx, nil); err != nil {
+		return nil, err
+	}
+	none := map[string]any{"ok": true, "aborted": false, "runIds": []string{}}
+	if f.State.Run == nil {
+		return none, nil
+	}
+	id := runID(f.State.Run.Command, f.State.Run.ID)
+	if params.RunID != "" && bridge.CommandID(params.RunID) != id {
+		return none, nil
+	}
+	err := s.Abort(ctx, "aborted by a client of the gateway")
+	var rejected *client.RejectedError
+	if errors.As(err, &rejected) && rejected.Code == schemas.RejectNoRun {
+		return none, nil
+	}
+	return map[string]any{"ok": true, "aborted": true, "runIds": []string{id}}, err
+}
+
+func (p *peer) sessionsList(ctx context.Context, raw json.RawMessage) (any, error) {
+	var params struct {
+		Limit  int    `json:"limit"`
+		Search string `json:"search"`
+	}
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	page, err := p.b.c.Sessions(ctx, schemas.SessionsQuery{Text: params.Search,
+		Limit: min(max(params.Limit, 0), schemas.MaxQueryLimit)})
+	if err != nil {
+		return nil, err
+	}
+	rows := []any{}
+	for _, s := range page.Sessions {
+		rows = append(rows, map[string]any{"key": s.Session, "sessionId": s.Session, "kind": "direct",
+			"derivedTitle": s.Title, "lastMessagePreview": s.LastMessage, "updatedAt": s.LastActivity.UnixMilli()})
+	}
+	return map[string]any{"ts": time.Now().UnixMilli(), "count": len(rows), "sessions": rows}, nil
+}
+
+type keyParams struct {
+	Key string `json:"key"`
+}
+
+func (p *peer) subscribe(ctx context.Context, raw json.RawMessage) (any, error) {
+	var params keyParams
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	if params.Key == "" {
+		return nil, &bridge.RequestError{Reason: "key is missing"}
+	}
+	return map[string]any{"subscribed": true, "key": params.Key}, p.subs.add(ctx, params.Key)
+}
+
+func (p *peer) unsubscribe(_ context.Context, raw json.RawMessage) (any, error) {
+	var params keyParams
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	p.subs.remove(params.Key)
+	return map[string]any{"subscribed": false, "key": params.Key}, nil
+}

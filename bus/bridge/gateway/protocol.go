@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+)
+
+const (
+	protocol    = 4
+	maxPreauth  = 64 << 10 // bytes of a frame before hello-ok
+	maxFrame    = 8 << 20  // afterwards: a message with images
+	maxRequests = 16       // of a connection at work
+)
+
+// request is a frame of a client.
+type request struct {
+	Type   string          `json:"type"`
+	ID     string          `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+type response struct {
+	Type    string      `json:"type"`
+	ID      string      `json:"id"`
+	OK      bool        `json:"ok"`
+	Payload any         `json:"payload,omitempty"`
+	Error   *errorShape `json:"error,omitempty"`
+}
+
+type errorShape struct {
+	Code      string         `json:"code"`
+	Message   string         `json:"message"`
+	Details   map[string]any `json:"details,omitempty"`
+	Retryable bool           `json:"retryable,omitempty"`
+}
+
+type connectParams struct {
+	MinProtocol int      `json:"minProtocol"`
+	MaxProtocol int      `json:"maxProtocol"`
+	Role        string   `json:"role"`
+	Scopes      []string `json:"scopes"`
+	Caps        []string `json:"caps"`
+	Auth        struct {
+		Token    string `json:"token"`
+		Password string `json:"password"`
+	} `json:"auth"`
+}
+
+// scopes are those that there are methods for.
+var scopes = []string{"operator.read", "operator.write", "operator.approvals"}
+
+// peer is a client of protocol 4.
+type peer struct {
+	*conn
+	tools bool // it wants events of tools
+	subs  subscriptions
+	asks  approvals
+}
+
+// converse serves protocol 4.
+func (c *conn) converse(ctx context.Context, r *http.Request) {
+	c.ws.SetReadLimit(maxPreauth)
+	p := &peer{conn: c}
+	p.subs.init(p)
+	defer p.subs.close()
+	if err := c.event("connect.challenge", map[string]any{"nonce": rand.Text(), "ts": time.Now().UnixMilli()},
+		nil); err != nil {
+		return
+	}
+	hello, cancel := context.WithTimeout(ctx, c.b.o.ConnectTimeout)
+	ok := p.connect(hello, r)
+	cancel()
+	if !ok {
+		return
+	}
+	c.ws.SetReadLimit(maxFrame)
+	c.parts.Go(func() { p.tick(ctx) })
+	slots := make(chan struct{}, maxRequests)
+	for {
+		req, err := p.read(ctx)
+		if err != nil {
+			c.cancel(err)
+			return
+		}
+		slots <- struct{}{} // who asks faster than is answered waits
+		c.parts.Go(func() {
+			defer func() { <-slots }()
+			payload, err := p.call(ctx, req)
+			p.answer(req, payload, err)
+		})
+	}
+}
+
+// read reads one request. A frame that is none ends the connection.
+func (p *peer) read(ctx context.Context) (req request, err error) {
+	kind, data, err := p.ws.Read(ctx)
+	if err != nil {
+		return req, err
+	}
+	if kind != websocket.MessageText || json.Unmarshal(data, &req) != nil || req.Type != "req" || req.ID == "" ||
+		req.Method == "" {
+		_ = p.ws.Close(websocket.StatusPolicyViolation, "a frame is no request")
+		return req, errors.New("a frame is no request")
+	}
+	return req, nil
+}
+
+// connect takes the client's first request and answers hello-ok, or an error.
+func (p *peer) connect(ctx context.Context, r *http.Request) bool {
+	req, err := p.read(ctx)
+	if err != nil {
+		return false
+	}
+	var params connectParams
+	refuse := func(code, message string) bool {
+		_ = p.send(response{Type: "res", ID: req.ID, Error: &errorShape{Code: code, Message: message}})
+		return false
+	}
+	switch err := decode(req.Params, &params); {
+	case req.Method != "connect":
+		return refuse("INVALID_REQUEST", "the first request is connect")
+	case err != nil:
+		return refuse("INVALID_REQUEST", err.Error())
+	case params.MinProtocol > protocol || params.MaxProtocol < protocol:
+		return refuse("INVALID_REQUEST", "the gateway speaks protocol 4")
+	case !p.b.o.Allowed(r, params.Auth.Token) && !p.b.o.Allowed(r, params.Auth.Password):
+		return refuse("UNAUTHORIZED", "the runner's token is missing or wrong")
+	}
+	granted := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool {
+		return len(params.Scopes) > 0 && !slices.Contains(params.Scopes, s) &&
+			!slices.Contains(params.Scopes, "operator.admin")
+	})
+	p.tools = slices.Contains(params.Caps, "tool-events")
+	role := params.Role
+	if role == "" {
+		role = "operator"
+	}
+	return p.send(response{Type: "res", ID: req.ID, OK: true, Payload: map[string]any{
+		"type": "hello-ok", "protocol": protocol,
+		"server":   map[string]any{"version": p.b.o.Version, "connId": rand.Text()},
+		"features": map[string]any{"methods": methodNames(), "events": eventNames},
+		"snapshot": map[string]any{"presence": []any{}, "health": map[string]any{},
+			"stateVersion": map[string]any{"presence": 1, "health": 1}, "uptimeMs": time.Since(p.b.started).Milliseconds()},
+		"auth": map[string]any{"role": role, "scopes": granted},
+		"policy": map[string]any{"maxPayload": maxFrame, "maxBufferedBytes": maxFrame,
+			"tickIntervalMs": p.b.o.TickInterval.Milliseconds()},
+	}}) == nil
+}
+
+// eventNames are the events that there are.
+var eventNames = []string{"connect.challenge", "tick", "shutdown", "chat", "agent", "exec.approval.requested",
+	"exec.approval.resolved"}
+
+// tick says that the server lives.
+func (p *peer) tick(ctx context.Context) {
+	tick := time.NewTicker(p.b.o.TickInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if p.event("tick", map[string]any{"ts": time.Now().UnixMilli()}, nil) != nil {
+				return
+			}
+		}
+	}
+}
+
+// answer answers a request.
+func (p *peer) answer(req request, payload any, err error) {
+	res := response{Type: "res", ID: req.ID, OK: err == nil, Payload: payload}
+	if err != nil {
+		status, code := bridge.Status(err)
+		var rejected *client.RejectedError
+		res.Payload, res.Error = nil, &errorShape{Code: "UNAVAILABLE", Message: err.Error(), Retryable: status >= 500}
+		if status < http.StatusInternalServerError || errors.As(err, &rejected) {
+			res.Error.Code = "INVALID_REQUEST"
+		}
+		res.Error.Details = map[string]any{"code": strings.ToLower(code)}
+	}
+	_ = p.send(res) // whoever is gone has not to be told
+}

@@ -1,0 +1,52 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// RequestError says that a request is not what its protocol wants. It changes nothing.
+type RequestError struct{ Reason string }
+
+// Error is the reason.
+func (e *RequestError) Error() string { return e.Reason }
+
+// Status is the status of HTTP, and the code, that an error is answered with.
+func Status(err error) (status int, code string) {
+	var request *RequestError
+	var rejected *client.RejectedError
+	var query *schemas.QueryError
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge, schemas.RejectTooLarge
+	case errors.As(err, &request), errors.Is(err, schemas.ErrSubject):
+		return http.StatusBadRequest, schemas.RejectInvalid
+	case errors.As(err, &rejected):
+		return http.StatusConflict, rejected.Code
+	case errors.As(err, &query):
+		return query.Code.HTTPCode(), string(query.Code)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return http.StatusForbidden, "permission"
+	case errors.Is(err, client.ErrNotThere), errors.Is(err, nats.ErrNoResponders):
+		return http.StatusServiceUnavailable, "unavailable"
+	}
+	return http.StatusBadGateway, "unavailable"
+}
+
+// Refuse answers a request with an error: its status, and JSON with code and message.
+func Refuse(w http.ResponseWriter, err error) {
+	status, code := Status(err)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}{code, err.Error()})
+}

@@ -1,0 +1,150 @@
+// Package sse serves the events of a session as server-sent events, for curl and for everybody who can read a stream of
+// lines:
+//
+//	curl -N -H "Authorization: Bearer …" http://127.0.0.1:8080/sessions/s1/events?after=12
+//
+// Each event of the log comes as a CloudEvent in JSON, in order and each once, with its sequence as the id and its name
+// as the event; updates come between them without an id, so that a client that comes back with Last-Event-ID misses
+// nothing. An event "error" is the last, where the log cannot be read. No commands are sent. A client that does not
+// read is ended, and may come back.
+package sse
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Pattern is where the handler belongs.
+const Pattern = "GET /sessions/{session}/events"
+
+// New returns the handler. Its queries are
+//   - after: the sequence to begin behind, 0 for all; the header Last-Event-ID counts more. Without both it begins now
+//   - follow=false: end with the log as it is
+//   - updates=false: only events
+func New(c *client.Client) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o, err := parse(r)
+		if err == nil {
+			err = schemas.CheckSession(r.PathValue("session"))
+		}
+		if err != nil {
+			bridge.Refuse(w, err)
+			return
+		}
+		s := c.Session(r.PathValue("session"))
+		if o.follow {
+			follow(w, r, s, o)
+			return
+		}
+		history(w, r, s, o)
+	})
+}
+
+// query is what is asked for.
+type query struct {
+	from            uint64 // the first event; 0 is from now on
+	follow, updates bool
+}
+
+func parse(r *http.Request) (q query, err error) {
+	values := r.URL.Query()
+	after := r.Header.Get("Last-Event-ID")
+	if after == "" {
+		after = values.Get("after")
+	}
+	q.follow, q.updates = true, true
+	if after != "" {
+		seq, err := strconv.ParseUint(after, 10, 53)
+		if err != nil {
+			return q, &bridge.RequestError{Reason: "after, or Last-Event-ID, is not a sequence: " + strconv.Quote(after)}
+		}
+		q.from = seq + 1
+	}
+	for name, to := range map[string]*bool{"follow": &q.follow, "updates": &q.updates} {
+		if v := values.Get(name); v != "" {
+			if *to, err = strconv.ParseBool(v); err != nil {
+				return q, &bridge.RequestError{Reason: name + " is not true or false: " + strconv.Quote(v)}
+			}
+		}
+	}
+	return q, nil
+}
+
+// follow streams until the client leaves. An error ends the stream, as the event "error".
+func follow(w http.ResponseWriter, r *http.Request, s *client.Session, q query) {
+	stream := bridge.NewEventStream(w)
+	defer stream.End()
+	for item, err := range s.Watch(r.Context(), q.from) {
+		switch {
+		case err != nil && !bridge.Gone(r.Context(), err):
+			fail(stream, err)
+			return
+		case err != nil:
+			return
+		case item.Update != nil && !q.updates:
+			continue
+		}
+		if err := send(stream, item); err != nil {
+			return
+		}
+	}
+}
+
+// history streams what there is.
+func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query) {
+	stream := bridge.NewEventStream(w)
+	defer stream.End()
+	for e, err := range s.History(r.Context(), max(q.from, 1)) {
+		if err != nil {
+			fail(stream, err)
+			return
+		}
+		if err := send(stream, client.Item{Event: &e}); err != nil {
+			return
+		}
+	}
+}
+
+func fail(stream *bridge.EventStream, err error) {
+	_, code := bridge.Status(err)
+	data, _ := json.Marshal(map[string]string{"code": code, "message": err.Error()})
+	_ = stream.Send("", "error", data) // whoever is gone has not to be told
+}
+
+// update is an update as a CloudEvent.
+type update struct {
+	SpecVersion string             `json:"specversion"`
+	ID          string             `json:"id"`
+	Source      string             `json:"source,omitempty"`
+	Type        string             `json:"type"`
+	Time        string             `json:"time"`
+	RunID       string             `json:"runid,omitempty"`
+	TurnID      string             `json:"turnid,omitempty"`
+	Data        schemas.UpdateData `json:"data"`
+}
+
+func send(stream *bridge.EventStream, item client.Item) error {
+	if u := item.Update; u != nil {
+		data, err := schemas.Marshal(update{SpecVersion: schemas.SpecVersion, ID: u.ID(), Source: u.Source,
+			Type: schemas.CloudEventType(u.Data.EventType()), Time: u.Time.UTC().Format("2006-01-02T15:04:05.000Z"),
+			RunID: u.RunID, TurnID: u.TurnID, Data: u.Data})
+		if err != nil {
+			return err
+		}
+		return stream.Send("", string(u.Data.EventType()), data)
+	}
+	q, err := schemas.NewQueriedEvent(*item.Event)
+	if err != nil {
+		return err
+	}
+	data, err := schemas.Marshal(q)
+	if err != nil {
+		return err
+	}
+	return stream.Send(strconv.FormatUint(item.Event.Seq, 10), string(item.Event.Type()), data)
+}

@@ -1,0 +1,98 @@
+// What runs a deployment: its runners, its queues, and what could not be delivered.
+
+import { added, random, text } from "./stored.js";
+
+const DEAD = "AGENT_DEAD";
+
+/** How a deployment is. Its methods need the permissions of an operator. */
+export class Fleet {
+  /** @param {import("./loopbus.js").Client} client */
+  constructor(client) {
+    this.client = client;
+    this.link = client.link;
+  }
+
+  /** The runners that answer, each {id, ready, partitions, inFlight, sessions, model, version}, by id. */
+  async runners() {
+    const [info, status] = await Promise.all([
+      this.#all("$SRV.INFO.loopbus-runner"), this.#all(`${this.client.prefix}.svc.runner.status`)]);
+    const own = info.filter((i) => i.metadata?.prefix === this.client.prefix);
+    return own.map((i) => ({ id: i.metadata.id, model: i.metadata.model, settings: i.metadata.settings, version: i.version,
+      ...status.find((s) => s.id === i.metadata.id) })).sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async #all(subject) {
+    const answers = [];
+    this.link.check();
+    const inbox = `${this.link.inbox()}.${random()}`;
+    const sub = this.client.nc.subscribe(inbox, { callback: (err, m) => !err && m.data.length > 0 && answers.push(m) });
+    this.client.nc.publish(subject, "", { reply: inbox });
+    await this.client.nc.flush();
+    for (let before = -1; before < answers.length; ) { // until nobody else answers
+      before = answers.length;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    sub.unsubscribe();
+    return answers.map((m) => m.json());
+  }
+
+  /** The consumers of a stream, each {name, pending, atWork, redelivered}: AGENT_CMD has the inbox, AGENT_TOOL the tools. */
+  async queues(stream) {
+    const list = [];
+    for (let offset = 0; ; ) {
+      const page = await this.link.jetstream(`CONSUMER.LIST.${stream}`, { offset });
+      list.push(...(page.consumers ?? []));
+      offset += page.limit;
+      if (!page.consumers?.length || offset >= page.total) break;
+    }
+    return list.map((c) => ({ name: c.name, pending: c.num_pending, atWork: c.num_ack_pending, redelivered: c.num_redelivered }));
+  }
+
+  /** The newest dead letters, newest first: {seq, subject, reason, stream, deliveries, size, message}. */
+  async dead(limit = 100) {
+    const { state } = await this.link.jetstream(`STREAM.INFO.${DEAD}`, {});
+    const list = [];
+    const inPartition = new RegExp(`^(${this.client.prefix}\\.cmd\\.)\\d+\\.([^.]+\\.[^.]+)$`);
+    const after = Math.max(0, state.last_seq - limit);
+    if (state.messages > 0) {
+      for await (const m of this.link.stored(DEAD, `${this.client.prefix}.dead.>`, { after })) {
+        const of = (name) => m.headers?.get(`Loopbus-Dead-${name}`) ?? "";
+        const subject = of("Subject").replace(inPartition, "$1$2"); // as its sender has it
+        list.push({ seq: m.seq, reason: of("Reason"), stream: of("Stream"), subject, deliveries: Number(of("Deliveries")),
+          cut: of("Size") !== "", text: text(m).slice(0, 2000), message: m });
+      }
+    }
+    return { count: state.messages, list: list.reverse() };
+  }
+
+  /** Sends a dead letter again to where it was, and then forgets it. */
+  async replay(letter) {
+    const { headers } = letter.message;
+    for (const name of headers.keys()) if (name.startsWith("Loopbus-Dead-") || name.startsWith("Nats-")) headers.delete(name);
+    await this.link.persist(async (timeout) => {
+      const ack = (await this.client.nc.request(letter.subject, letter.message.data, { headers, timeout })).json();
+      if (ack.error) throw new Error(ack.error.description);
+    });
+    await this.discard(letter);
+  }
+
+  /** Forgets a dead letter. */
+  discard(letter) {
+    return this.link.jetstream(`STREAM.MSG.DELETE.${DEAD}`, { seq: letter.seq, no_erase: true });
+  }
+
+  /** The profiles by name. */
+  async profiles() {
+    const list = [];
+    const bucket = "$KV.agent_profiles.";
+    for await (const m of this.link.stored("KV_agent_profiles", `${bucket}>`, { last: true })) {
+      if (m.data.length === 0 || added(m.headers, "KV-Operation") !== "") continue;
+      try {
+        list.push({ name: m.subject.slice(bucket.length), ...JSON.parse(text(m)) });
+      } catch {
+        list.push({ name: m.subject.slice(bucket.length), description: "cannot be read" });
+      }
+    }
+    return list;
+  }
+}

@@ -1,0 +1,33 @@
+// Lists the tools that workers announce.
+
+import { text } from "./stored.js";
+
+const BUCKET = "$KV.agent_tools.";
+const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+/**
+ * The tools by name, version and workspace: the definition of the newest announcement, and workers. An announcement that
+ * cannot be read, or is not of the key that it is under, is left out.
+ */
+export async function listTools(link, signal) {
+  const queues = new Map();
+  for await (const m of link.stored("KV_agent_tools", `${BUCKET}>`, { last: true, signal })) {
+    let a;
+    try {
+      a = JSON.parse(text(m));
+    } catch {
+      continue; // withdrawn, expired, or malformed
+    }
+    const queue = [a.name, ...(a.version || a.workspace ? [a.version ?? ""] : []), ...(a.workspace ? [a.workspace] : [])].join("=");
+    if (m.subject !== `${BUCKET}${queue}.${a.worker}`) continue;
+    if (!queues.has(queue)) queues.set(queue, []);
+    queues.get(queue).push(a);
+  }
+  const version = (a, b) => a.localeCompare(b, "en", { numeric: true });
+  return [...queues.values()].map((list) => {
+    list.sort((a, b) => byText(b.since ?? "", a.since ?? ""));
+    const { worker: _w, since: _s, ...definition } = list[0];
+    return { ...definition, workers: list.map((a) => a.worker).sort() };
+  }).sort((a, b) => byText(a.name, b.name) || version(a.version ?? "", b.version ?? "") ||
+    byText(a.workspace ?? "", b.workspace ?? ""));
+}

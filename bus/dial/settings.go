@@ -1,0 +1,156 @@
+package dial
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	timeout       = 2 * time.Second        // of one attempt to connect
+	reconnectWait = 250 * time.Millisecond // between two attempts of a lost connection, plus jitter
+	pingInterval  = 10 * time.Second       // a dead peer is noticed after three
+)
+
+// Settings say as whom to connect to NATS, and how. Everything may stay empty.
+type Settings struct {
+	// InboxPrefix of the subjects that replies come to; the default _INBOX is shared by all clients of an account.
+	InboxPrefix string
+	// Credentials, at most one kind: a .creds file, a file with an nkey seed, user and password, or a token.
+	CredsFile    string
+	NKeySeedFile string
+	User         string
+	Password     string
+	Token        string
+	// TLS, as PEM files: the authority to trust, and this process's certificate with its key. TLSFirst has the handshake
+	// come before the server's greeting.
+	CAFile   string
+	CertFile string
+	KeyFile  string
+	TLSFirst bool
+	// Domain or APIPrefix, at most one of them: where the JetStream is that has the streams of loopbus, if it is not the
+	// server's own.
+	Domain    string
+	APIPrefix string
+}
+
+// Options checks the settings and returns what nats.go needs to connect: credentials and TLS, reconnecting for ever,
+// and handlers that log when the connection called name is lost and when it is back. No log line and no error has
+// credentials.
+func (s Settings) Options(name string, log *slog.Logger) ([]nats.Option, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	opts := append(connection(name, log.With("connection", name)), s.tls()...)
+	if s.InboxPrefix != "" {
+		opts = append(opts, nats.CustomInboxPrefix(s.InboxPrefix))
+	}
+	credentials, err := s.credentials()
+	if s.Domain != "" && s.APIPrefix != "" {
+		err = errors.Join(err, errors.New("both a JetStream domain and an API prefix are given"))
+	}
+	return append(opts, credentials...), err
+}
+
+// connection are the options that do not depend on the settings.
+func connection(name string, log *slog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.Timeout(timeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(2),
+		nats.IgnoreAuthErrorAbort(), // credentials may be renewed while the process runs
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // nil when we close it ourselves
+				log.Warn("connection to nats lost", "err", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info("connection to nats is back", "url", Connected(nc))
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			log.Warn("nats", "err", err, "subject", subject)
+		}),
+	}
+}
+
+func (s Settings) credentials() ([]nats.Option, error) {
+	var opts []nats.Option
+	if s.CredsFile != "" {
+		opts = append(opts, nats.UserCredentials(s.CredsFile))
+	}
+	if s.NKeySeedFile != "" {
+		nkey, err := nats.NkeyOptionFromSeed(s.NKeySeedFile)
+		if err != nil {
+			return nil, fmt.Errorf("nkey seed file %s: %w", s.NKeySeedFile, err)
+		}
+		opts = append(opts, nkey)
+	}
+	if s.User != "" {
+		opts = append(opts, nats.UserInfo(s.User, s.Password))
+	}
+	if s.Token != "" {
+		opts = append(opts, nats.Token(s.Token))
+	}
+	if len(opts) > 1 {
+		return nil, errors.New("more than one kind of credentials given")
+	}
+	return opts, nil
+}
+
+func (s Settings) tls() []nats.Option {
+	var opts []nats.Option
+	if s.TLSFirst {
+		opts = append(opts, nats.TLSHandshakeFirst())
+	}
+	if s.CAFile != "" {
+		opts = append(opts, nats.RootCAs(s.CAFile))
+	}
+	if s.CertFile != "" || s.KeyFile != "" {
+		opts = append(opts, nats.ClientCert(s.CertFile, s.KeyFile))
+	}
+	return opts
+}
+
+// JetStream returns the JetStream of the settings on a connection.
+func (s Settings) JetStream(nc *nats.Conn) (jetstream.JetStream, error) {
+	switch {
+	case s.Domain != "" && s.APIPrefix != "":
+		return nil, errors.New("both a JetStream domain and an API prefix are given")
+	case s.Domain != "":
+		return jetstream.NewWithDomain(nc, s.Domain)
+	case s.APIPrefix != "":
+		return jetstream.NewWithAPIPrefix(nc, s.APIPrefix)
+	}
+	return jetstream.New(nc)
+}
+
+// Or returns the settings, with those of a context where s says nothing. Credentials are taken over as a whole, and so
+// are a certificate with its key, and the place of JetStream.
+func (s Settings) Or(context Settings) Settings {
+	if s.CredsFile == "" && s.NKeySeedFile == "" && s.User == "" && s.Token == "" {
+		s.CredsFile, s.NKeySeedFile = context.CredsFile, context.NKeySeedFile
+		s.User, s.Password, s.Token = context.User, context.Password, context.Token
+	}
+	if s.CertFile == "" && s.KeyFile == "" {
+		s.CertFile, s.KeyFile = context.CertFile, context.KeyFile
+	}
+	if s.Domain == "" && s.APIPrefix == "" {
+		s.Domain, s.APIPrefix = context.Domain, context.APIPrefix
+	}
+	s.CAFile, s.InboxPrefix = cmp.Or(s.CAFile, context.CAFile), cmp.Or(s.InboxPrefix, context.InboxPrefix)
+	s.TLSFirst = s.TLSFirst || context.TLSFirst
+	return s
+}

@@ -1,0 +1,34 @@
+package natsio
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Passing reports whether an error is of a kind that goes away when the server is back.
+func Passing(err error) bool {
+	return IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
+		nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded)
+}
+
+// IsAny reports whether an error is one of several, as [errors.Is] does.
+func IsAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// Added returns the value that the server has added to a message's header: the last, since what is stored may have one
+// too. It is empty where there is none.
+func Added(header map[string][]string, key string) string {
+	if v := header[key]; len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return ""
+}

@@ -1,0 +1,223 @@
+package natsws
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// frame is how much of what the server says goes into one frame, unless a payload is at its end.
+const frame = 32 << 10
+
+// closeTimeout is how long a client may take to answer that the connection ends.
+const closeTimeout = 500 * time.Millisecond
+
+var (
+	errServerEnded = errors.New("the server has ended the connection")
+	errClientEnded = errors.New("the client has ended the connection")
+	errStopping    = errors.New("the bridge stops")
+)
+
+// carrier carries one connection.
+type carrier struct {
+	o      Options
+	ws     *websocket.Conn
+	server *link
+	jwt    string
+	out    []byte // to the client, not yet sent
+}
+
+// carry returns when one side has ended, or stop is closed, and says which. Whoever is still there is told.
+func (c *carrier) carry(stop <-chan struct{}) (err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 3)
+	var all sync.WaitGroup
+	for _, part := range []func(context.Context) error{c.toServer, c.toClient, c.ping} {
+		all.Go(func() { ended <- part(ctx) })
+	}
+	select {
+	case err = <-ended:
+	case <-stop:
+		err = errStopping
+	}
+	_ = c.server.SetDeadline(time.Unix(1, 0))     // unblocks who waits for the server
+	hurry := time.AfterFunc(closeTimeout, cancel) // a reader whose context ends closes the WebSocket without a word
+	defer hurry.Stop()
+	_ = c.ws.Close(closeCode(err)) // unblocks who waits for the client
+	cancel()
+	all.Wait()
+	return err
+}
+
+// closeCode is what the client is told.
+func closeCode(err error) (websocket.StatusCode, string) {
+	switch {
+	case errors.Is(err, errStopping):
+		return websocket.StatusGoingAway, "the runner stops"
+	case errors.Is(err, errServerEnded):
+		return websocket.StatusNormalClosure, "the NATS server has ended the connection"
+	}
+	return websocket.StatusPolicyViolation, "the connection was not used as it should be"
+}
+
+// toClient carries what the server says, line by line, and sends it when there is no more at the moment.
+func (c *carrier) toClient(ctx context.Context) error {
+	c.out = append(make([]byte, 0, frame), c.server.info.line...)
+	for {
+		if len(c.out) > 0 && (c.server.r.Buffered() == 0 || len(c.out) >= frame) {
+			if err := c.send(ctx); err != nil {
+				return err
+			}
+		}
+		line, err := c.server.r.ReadSlice('\n')
+		switch {
+		case err != nil && len(line) == 0:
+			return fmt.Errorf("%w: %w", errServerEnded, err)
+		case err != nil:
+			return fmt.Errorf("%w: in a line of %d bytes: %w", errServerEnded, len(line), err)
+		}
+		if err := c.line(ctx, line); err != nil {
+			return err
+		}
+	}
+}
+
+// line takes one line of the protocol, and the payload that follows it.
+func (c *carrier) line(ctx context.Context, line []byte) error {
+	switch {
+	case bytes.HasPrefix(line, []byte("INFO ")):
+		said, err := parseInfo(line[len("INFO "):])
+		if err != nil {
+			return err
+		}
+		c.out = append(c.out, said.line...)
+		return nil
+	case bytes.HasPrefix(line, []byte("MSG ")), bytes.HasPrefix(line, []byte("HMSG ")):
+		fields := bytes.Fields(line)
+		size, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 31)
+		if err != nil {
+			return fmt.Errorf("the server's line %.80q has no size", line)
+		}
+		c.out = append(c.out, line...)
+		return c.payload(ctx, int(size)+len("\r\n"))
+	}
+	c.out = append(c.out, line...)
+	return nil
+}
+
+// payload carries n bytes, a frame at a time.
+func (c *carrier) payload(ctx context.Context, n int) error {
+	for n > 0 {
+		if len(c.out) >= frame {
+			if err := c.send(ctx); err != nil {
+				return err
+			}
+		}
+		at := len(c.out)
+		part := min(n, frame)
+		c.out = append(c.out, make([]byte, part)...)
+		if _, err := io.ReadFull(c.server.r, c.out[at:]); err != nil {
+			return fmt.Errorf("%w: %w", errServerEnded, err)
+		}
+		n -= part
+	}
+	return nil
+}
+
+// send sends what is gathered. A client that does not take it in time is gone.
+func (c *carrier) send(ctx context.Context) error {
+	one, cancel := context.WithTimeout(ctx, c.o.WriteTimeout)
+	defer cancel()
+	if err := c.ws.Write(one, websocket.MessageBinary, c.out); err != nil {
+		return fmt.Errorf("%w: %w", errClientEnded, err)
+	}
+	c.out = c.out[:0]
+	return nil
+}
+
+// toServer carries what the client says. Its first frame is waited for no longer than FirstTimeout.
+func (c *carrier) toServer(ctx context.Context) error {
+	first, cancel := context.WithTimeout(ctx, c.o.FirstTimeout)
+	err := c.frame(first, c.connect)
+	cancel()
+	buf := make([]byte, frame)
+	for err == nil {
+		err = c.frame(ctx, func(r io.Reader) error {
+			_, err := io.CopyBuffer(struct{ io.Writer }{c.server}, r, buf)
+			return err
+		})
+	}
+	return fmt.Errorf("%w: %w", errClientEnded, err)
+}
+
+// frame reads one frame. The protocol comes in binary ones; text is taken too, since it is the same bytes.
+func (c *carrier) frame(ctx context.Context, take func(io.Reader) error) error {
+	_, r, err := c.ws.Reader(ctx)
+	if err != nil {
+		return err
+	}
+	return take(r)
+}
+
+// connect carries the first frame, and gives the client's CONNECT the JWT of its cookie.
+func (c *carrier) connect(r io.Reader) error {
+	if c.jwt == "" {
+		_, err := io.Copy(c.server, r)
+		return err
+	}
+	said, err := io.ReadAll(io.LimitReader(r, controlLine))
+	if err != nil {
+		return err
+	}
+	line, rest, _ := bytes.Cut(said, []byte("\r\n"))
+	var members map[string]json.RawMessage
+	data, ok := bytes.CutPrefix(line, []byte("CONNECT "))
+	if !ok || json.Unmarshal(data, &members) != nil {
+		return errors.New("the client's first line is no CONNECT")
+	}
+	for _, own := range []string{"user", "pass", "auth_token", "jwt", "nkey"} {
+		if v := string(members[own]); v != "" && v != `""` && v != "null" {
+			c.jwt = ""
+		}
+	}
+	if c.jwt != "" {
+		if members["jwt"], err = json.Marshal(c.jwt); err == nil {
+			data, err = json.Marshal(members)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err = fmt.Fprintf(c.server, "CONNECT %s\r\n%s", data, rest); err == nil {
+		_, err = io.Copy(c.server, r)
+	}
+	return err
+}
+
+// ping finds out whether the client is still there.
+func (c *carrier) ping(ctx context.Context) error {
+	tick := time.NewTicker(c.o.PingInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			one, cancel := context.WithTimeout(ctx, c.o.WriteTimeout)
+			err := c.ws.Ping(one)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("%w: no answer to a ping: %w", errClientEnded, err)
+			}
+		}
+	}
+}

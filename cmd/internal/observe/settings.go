@@ -1,0 +1,60 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+)
+
+// Off is the value of --http that serves nothing.
+const Off = "off"
+
+// Settings are those by which others see what a program does. They are embedded in a command's struct.
+type Settings struct {
+	HTTP     string `name:"http" placeholder:"ADDR" brief:"" help:"Serve health and metrics there, or off${httpDefault}."`
+	OTLP     string `name:"otlp" placeholder:"URL" help:"Send traces to this OTLP/HTTP endpoint."`
+	LogLevel string `brief:"" help:"Log debug, info, warn or error${levelDefault}."`
+	LogJSON  bool   `name:"log-json" help:"Log JSON."`
+}
+
+// Default fills in what is not set.
+func (o *Settings) Default(http, level string) {
+	o.HTTP, o.LogLevel = cmp.Or(o.HTTP, http), cmp.Or(o.LogLevel, level)
+}
+
+// Check looks at addresses and the level.
+func (o *Settings) Check(*cli.Call) (errs []error) {
+	if o.HTTP != Off {
+		errs = append(errs, cli.CheckAddress("--http", o.HTTP))
+	}
+	if o.OTLP != "" {
+		errs = append(errs, checkEndpoint(o.OTLP))
+	}
+	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, o.LogLevel) {
+		errs = append(errs, fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.LogLevel))
+	}
+	return errs
+}
+
+// checkEndpoint wants a URL of HTTP.
+func checkEndpoint(endpoint string) error {
+	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--otlp: %q is not a URL such as http://127.0.0.1:4318", endpoint)
+	}
+	return nil
+}
+
+// Logger returns the log on standard error that the settings ask for.
+func (o *Settings) Logger(io *cli.IO) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
+	h := &slog.HandlerOptions{Level: level}
+	if o.LogJSON {
+		return slog.New(slog.NewJSONHandler(io.Stderr, h))
+	}
+	return slog.New(slog.NewTextHandler(io.Stderr, h))
+}

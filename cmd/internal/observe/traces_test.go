@@ -1,0 +1,144 @@
+package observe_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loopbus/loopbus/cmd/internal/observe"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// answering executes nothing and answers every call at once, as the bus would.
+type answering struct{ host *host.Host }
+
+func (a *answering) Dispatch(ctx context.Context, req schemas.ToolRequest, _ bool) error {
+	response := &schemas.ToolResponse{Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName,
+		Result: schemas.TextResult("a-secret-result"), IsError: true}
+	go func() {
+		_ = a.host.Deliver(context.WithoutCancel(ctx), schemas.Command{ID: "result", Session: req.Session, Data: response},
+			nil)
+	}()
+	return nil
+}
+
+func (*answering) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
+
+func (*answering) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
+	return []schemas.ToolDefinition{{Name: "echo"}}, nil
+}
+
+// traced has a run of two turns with a call of echo traced below a parent.
+func traced(t *testing.T, parent string) tracetest.SpanStubs {
+	t.Helper()
+	exporter := tracetest.NewInMemoryExporter()
+	store, tools := eventstore.NewMemory(), new(answering)
+	ended := make(chan struct{})
+	said := scripted.Text("done")
+	said.Message.Usage = schemas.Usage{Input: 10, CacheRead: 100, CacheWrite: 1000, Output: 7, TotalTokens: 1117}
+	tools.host = host.New(host.Options{
+		Open:     func(ctx context.Context, id string) (host.SessionLog, error) { return store.Open(ctx, id) },
+		Toolbox:  tools,
+		Defaults: schemas.RunConfig{Model: schemas.ModelRef{Provider: "google", ID: "gemini-x"}},
+		Deps: driver.Deps{
+			Model: scripted.New(scripted.Calls("", schemas.ToolCall{ID: "call_1", Name: "echo"}), said),
+			Tools: tools, Tracer: observe.TracesTo(sdktrace.WithSyncer(exporter), "runner", "r1"),
+			Source: "/loopbus/runner/r1",
+			OnEvent: func(e schemas.Event, _ *loop.State) {
+				if e.TraceParent == "" || e.TraceParent[3:35] != parent[3:35] {
+					t.Errorf("%s has trace context %q", e.Type(), e.TraceParent)
+				}
+				if e.Type() == schemas.EventAgentEnd {
+					close(ended)
+				}
+			},
+		},
+	})
+	prompt := schemas.Command{ID: "p1", Session: "s1", TraceParent: parent,
+		Data: &schemas.Prompt{Input: schemas.Input{Text: "a-secret-prompt"}}}
+	if err := tools.host.Deliver(t.Context(), prompt, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if err := tools.host.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return exporter.GetSpans()
+}
+
+func attributes(s tracetest.SpanStub) map[string]string {
+	all := map[string]string{}
+	for _, a := range s.Attributes {
+		all[string(a.Key)] = a.Value.String()
+	}
+	return all
+}
+
+// TestTracesFollowThePrompt sends a prompt with a trace context and wants the run, its turns, model calls and tool call
+// below it, by the conventions, without content, and the context in the events.
+func TestTracesFollowThePrompt(t *testing.T) {
+	t.Parallel()
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	parents, kinds := map[string][]string{}, map[string]trace.SpanKind{}
+	names := map[string]string{parent[36:52]: "prompt"}
+	spans := traced(t, parent)
+	for _, s := range spans {
+		names[s.SpanContext.SpanID().String()] = s.Name
+	}
+	got := map[string]map[string]string{}
+	for _, s := range spans {
+		parents[s.Name] = append(parents[s.Name], names[s.Parent.SpanID().String()])
+		kinds[s.Name], got[s.Name] = s.SpanKind, attributes(s)
+		if strings.Contains(fmt.Sprint(s), "a-secret") {
+			t.Errorf("span %s has content: %+v", s.Name, s)
+		}
+		if failed := s.Status.Code == codes.Error; failed != (s.Name == "execute_tool echo") {
+			t.Errorf("span %s has status %+v", s.Name, s.Status)
+		}
+	}
+	want := map[string][]string{
+		"invoke_agent": {"prompt"}, "agent turn": {"invoke_agent", "invoke_agent"},
+		"chat gemini-x": {"agent turn", "agent turn"}, "execute_tool echo": {"agent turn"},
+	}
+	if d := cmp.Diff(want, parents); d != "" {
+		t.Errorf("spans and their parents (-want +got):\n%s", d)
+	}
+	internal := trace.SpanKindInternal
+	if d := cmp.Diff(map[string]trace.SpanKind{"invoke_agent": internal, "agent turn": internal,
+		"chat gemini-x": trace.SpanKindClient, "execute_tool echo": internal}, kinds); d != "" {
+		t.Errorf("kinds (-want +got):\n%s", d)
+	}
+	tokens := map[string]string{"gen_ai.usage.input_tokens": "1110", "gen_ai.usage.output_tokens": "7",
+		"gen_ai.usage.cache_read.input_tokens": "100", "gen_ai.usage.cache_creation.input_tokens": "1000",
+		"loopbus.cost_usd": "0"}
+	and := func(more map[string]string) map[string]string {
+		for k, v := range tokens {
+			more[k] = v
+		}
+		return more
+	}
+	if d := cmp.Diff(map[string]map[string]string{
+		"invoke_agent": and(map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "s1"}),
+		"agent turn":   {"gen_ai.conversation.id": "s1"},
+		"chat gemini-x": and(map[string]string{"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "s1",
+			"gen_ai.provider.name": "gcp.gemini", "gen_ai.request.model": "gemini-x", "gen_ai.request.stream": "true",
+			"gen_ai.response.model": "gemini-x", "gen_ai.response.finish_reasons": `["stop"]`}),
+		"execute_tool echo": {"gen_ai.operation.name": "execute_tool", "gen_ai.conversation.id": "s1",
+			"gen_ai.tool.name": "echo", "gen_ai.tool.call.id": "call_1", "gen_ai.tool.type": "function",
+			"error.type": "error"},
+	}, got); d != "" {
+		t.Errorf("attributes (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,33 @@
+package observe
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Execute begins the span of a call that a toolworker executes, below the runner's span of the call: the processing of
+// a message, by the conventions for messaging, so that calls are not counted twice. It is the Trace of a worker's
+// options; it does nothing without an endpoint.
+func (t *Traces) Execute(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string)) {
+	if t.tracer == nil {
+		return ctx, func(string) {}
+	}
+	ctx, s := t.tracer.Start(below(ctx, req.TraceParent), "process "+schemas.StreamTools,
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+			semconv.MessagingSystemKey.String("nats"), semconv.MessagingDestinationName(schemas.StreamTools),
+			semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("process"),
+			semconv.GenAIConversationID(req.Session), semconv.GenAIToolName(req.ToolName),
+			semconv.GenAIToolCallID(req.ToolCallID)))
+	return ctx, func(outcome string) {
+		if outcome != "ok" {
+			s.SetAttributes(semconv.ErrorTypeKey.String(outcome))
+			s.SetStatus(codes.Error, outcome)
+		}
+		s.End()
+	}
+}

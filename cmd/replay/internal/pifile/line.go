@@ -1,0 +1,68 @@
+package pifile
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/sessionfile"
+)
+
+// What marks the entries that only this package makes.
+const (
+	leafType = "loopbus.leaf" // an entry of a file that is there to be its last
+	fileType = "loopbus.file" // an event with lines of an imported file
+)
+
+// A line is an entry of a file, with the members of all types.
+type line struct {
+	Type      sessionfile.Type `json:"type"`
+	ID        string           `json:"id"`
+	ParentID  *string          `json:"parentId"`
+	Timestamp string           `json:"timestamp"`
+
+	Message       any    `json:"message,omitempty"`
+	Provider      string `json:"provider,omitempty"`
+	ModelID       string `json:"modelId,omitempty"`
+	ThinkingLevel string `json:"thinkingLevel,omitempty"`
+
+	FromID  string  `json:"fromId,omitempty"`
+	Summary *string `json:"summary,omitempty"`
+
+	FirstKeptEntryID string `json:"firstKeptEntryId,omitempty"`
+	TokensBefore     *int64 `json:"tokensBefore,omitempty"`
+
+	Details  any  `json:"details,omitempty"`
+	FromHook bool `json:"fromHook,omitempty"`
+
+	CustomType string          `json:"customType,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	Content    any             `json:"content,omitempty"`
+	Display    *bool           `json:"display,omitempty"`
+
+	TargetID string  `json:"targetId,omitempty"`
+	Label    string  `json:"label,omitempty"`
+	Name     *string `json:"name,omitempty"`
+}
+
+func (l line) entry() (*sessionfile.Entry, error) {
+	raw, err := schemas.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	return sessionfile.NewEntry(raw)
+}
+
+func header(session, cwd string, at time.Time) (*sessionfile.Entry, error) {
+	raw, err := schemas.Marshal(struct {
+		Type      sessionfile.Type `json:"type"`
+		Version   int              `json:"version"`
+		ID        string           `json:"id"`
+		Timestamp string           `json:"timestamp"`
+		CWD       string           `json:"cwd"`
+	}{sessionfile.TypeSession, sessionfile.Version, session, sessionfile.Stamp(at), cwd})
+	if err != nil {
+		return nil, err
+	}
+	return sessionfile.NewEntry(raw)
+}

@@ -1,0 +1,93 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/cmd/runner/internal/view"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// watch shows the session's history and what happens.
+func (c *chat) watch(ctx context.Context) error {
+	for item, err := range c.session.Watch(ctx, 1) {
+		if err != nil {
+			return err
+		}
+		if err := c.item(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *chat) item(i client.Item) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i.Update != nil {
+		return c.show.Update(*i.Update)
+	}
+	switch d := i.Event.Data.(type) {
+	case *schemas.AgentStart:
+		c.begin()
+		c.expected = max(0, c.expected-1)
+	case *schemas.AgentEnd:
+		c.running, c.waiting = false, nil
+		c.rest()
+	case *schemas.CommandRejected:
+		c.expected = max(0, c.expected-1)
+		c.rest()
+	case *schemas.ToolExecutionEnd:
+		c.keep(d.Call, d.Result.Content.JoinText())
+	}
+	if err := c.show.Event(*i.Event); err != nil {
+		return err
+	}
+	switch d := i.Event.Data.(type) {
+	case *schemas.CommandAccepted:
+		if d.Kind == schemas.CommandSteer || d.Kind == schemas.CommandFollowUp {
+			c.show.Say("queued: " + string(d.Kind))
+		}
+	case *schemas.ApprovalRequested:
+		c.waiting = append(c.waiting, d.Call)
+		c.show.Say(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName, view.Compact(d.Args)))
+	case *schemas.ApprovalResolved:
+		for n, call := range c.waiting {
+			if call == d.Call {
+				c.waiting = append(c.waiting[:n:n], c.waiting[n+1:]...)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (c *chat) begin() {
+	c.running = true
+	select {
+	case <-c.idle:
+		c.idle = make(chan struct{})
+	default:
+	}
+}
+
+// rest says that no run is under way or about to begin.
+func (c *chat) rest() {
+	if c.running || c.expected > 0 {
+		return
+	}
+	select {
+	case <-c.idle:
+	default:
+		close(c.idle)
+	}
+}
+
+func (c *chat) keep(call schemas.CallKey, text string) {
+	c.results[call] = text
+	if c.order = append(c.order, call); len(c.order) > maxResults {
+		delete(c.results, c.order[0])
+		c.order = c.order[1:]
+	}
+}

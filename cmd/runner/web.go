@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/natsws"
+	"github.com/loopbus/loopbus/bus/web"
+	"github.com/loopbus/loopbus/console"
+)
+
+// door is what is behind the port of --http besides health and metrics. Nil is nothing.
+type door struct {
+	site  *web.Site
+	nats  *natsws.Bridge
+	ends  []func() // of the bridges, and of their client
+	token string   // in the link; "" where it was set, and who opens the console knows it
+	page  bool     // there is a console to be opened
+}
+
+func (d *door) close() {
+	if d != nil {
+		d.nats.Close()
+		for _, end := range slices.Backward(d.ends) {
+			end()
+		}
+		d.ends = nil
+	}
+}
+
+// openDoor decides whether there is a console at an address, and makes it.
+func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
+	tcp, ok := at.(*net.TCPAddr)
+	loopback := ok && tcp.IP.IsLoopback()
+	if s.o.Web.Console == "off" && len(s.o.Web.Bridges) == 0 {
+		return nil, nil
+	}
+	up := s.o.Server.Upstream()
+	if s.server != nil {
+		up = natsws.Upstream{InProcess: s.server}
+	}
+	d := &door{nats: natsws.New(natsws.Options{Upstream: up, Origins: s.o.Web.Names, JWTCookie: s.o.Web.JWTCookie,
+		Logger: s.log})}
+	token := s.o.Web.Token
+	if token == "" && loopback {
+		var err error
+		if token, err = s.linkToken(); err != nil {
+			return nil, err
+		}
+		d.token = token
+	}
+	if token == "" {
+		if reason := s.exposed(ctx, d.nats, up); reason != "" {
+			if len(s.o.Web.Bridges) > 0 {
+				return nil, fmt.Errorf("--bridge: at %s, which others reach, it needs --http-token", at)
+			}
+			s.log.Info("no console: others reach this address", "address", at.String(), "reason", reason,
+				"remedy", "--http-token, or --http on loopback behind a proxy")
+			return nil, nil
+		}
+	}
+	o := web.Options{Token: token, Loopback: loopback, Names: s.o.Web.Names, Logger: s.log}
+	if name, err := os.Hostname(); err == nil && !loopback && web.CheckName(name) == nil {
+		o.Names = append(slices.Clip(o.Names), name) // which is in the link
+	}
+	if s.o.Web.Console != "off" {
+		o.Files, d.page = console.Files(), true
+		o.Mounts = append(o.Mounts, web.Mount{Pattern: "/nats", Handler: d.nats},
+			web.Mount{Pattern: "/config.json", Handler: s.consoleConfig()})
+	}
+	var err error
+	if len(s.o.Web.Bridges) > 0 {
+		c, err := s.bridgeClient(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.ends = append(d.ends, c.Close)
+		for _, name := range s.o.Web.Bridges {
+			mounts, end := bridges[name](s, c, func() *web.Site { return d.site })
+			o.Mounts, d.ends = append(o.Mounts, mounts...), append(d.ends, end)
+		}
+	}
+	if d.site, err = web.New(o); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// bridgeClient connects the bridges, with the runner's credentials and a connection of their own.
+func (s *service) bridgeClient(ctx context.Context) (*client.Client, error) {
+	const name = "loopbus bridges"
+	if s.server == nil {
+		return s.o.Server.Client(ctx, name, s.log)
+	}
+	return client.Connect(s.server.ClientURL(), client.Options{Name: name, Prefix: s.o.Server.Prefix, Logger: s.log})
+}
+
+// exposed says why nobody may be let in without a token where others reach the port, or "".
+func (s *service) exposed(ctx context.Context, b *natsws.Bridge, up natsws.Upstream) string {
+	if up.CertFile != "" {
+		return "the runner's certificate would be everybody's"
+	}
+	asks, err := b.AuthRequired(ctx)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !asks:
+		return "the NATS server asks nobody for credentials, and there is no token"
+	case len(s.o.Web.Bridges) > 0:
+		return "bridges have the runner's credentials"
+	}
+	return ""
+}
+
+// tokenFile has the token of the links of a runner with a store of its own, so that they outlive it.
+const tokenFile = "http-token"
+
+// linkToken is the token that is part of the printed link.
+func (s *service) linkToken() (string, error) {
+	if s.server == nil || s.o.Server.Store == "" {
+		return rand.Text(), nil
+	}
+	path := filepath.Join(s.o.Server.Store, tokenFile)
+	kept, err := os.ReadFile(path)
+	token := strings.TrimSpace(string(kept))
+	if err == nil && web.CheckToken(token) == nil {
+		return token, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("token of the console: %w", err)
+	}
+	token = rand.Text()
+	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("token of the console: %w", err)
+	}
+	return token, nil
+}
+
+// link is what a person opens.
+func (d *door) link(at net.Addr) string {
+	host, port, err := net.SplitHostPort(at.String())
+	if err != nil {
+		return at.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host, err = os.Hostname()
+		if err != nil {
+			host = "localhost"
+		}
+	}
+	link := "http://" + net.JoinHostPort(host, port) + "/"
+	if d.token != "" {
+		link += "?token=" + d.token
+	}
+	return link
+}
+
+// consoleConfig tells the console what it cannot find out by NATS.
+func (s *service) consoleConfig() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(struct {
+			Prefix  string   `json:"prefix"`
+			Runner  string   `json:"runner"`
+			Version string   `json:"version"`
+			Bridges []string `json:"bridges,omitempty"`
+		}{s.Conn.Subjects().Prefix(), s.o.Server.ID, version, s.o.Web.Bridges})
+	})
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
+	"github.com/loopbus/loopbus/cmd/internal/toolserve"
+)
+
+// process is a toolworker at work.
+type process struct {
+	o         *options
+	conn      *bus.Conn
+	servers   []*bridged
+	log       *slog.Logger
+	metrics   *prometheus.Registry
+	announced atomic.Bool // the built-in tools
+}
+
+// serve runs all that was asked for until ctx ends, one of them fails, or the MCP client is gone that it is all for.
+func (p *process) serve(ctx context.Context, serve toolserve.Options, in io.Reader, out io.Writer) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	jobs, ctx := errgroup.WithContext(ctx)
+	jobs.Go(func() error {
+		return observe.Serve(ctx, p.o.Observe.HTTP, p.metrics, func() string { return p.unready(ctx) }, p.log)
+	})
+	for _, b := range p.servers {
+		jobs.Go(func() error { b.run(ctx, p.conn, serve); return nil })
+	}
+	if len(p.o.Tools.Tools) > 0 {
+		builtIn := serve
+		builtIn.Announced = func() { p.announced.Store(true) }
+		jobs.Go(func() error { return toolserve.Run(ctx, p.conn, builtIn) })
+	} else {
+		p.announced.Store(true)
+	}
+	if p.o.MCP.serves() {
+		jobs.Go(func() error {
+			defer end()
+			return serveMCP(ctx, p.conn, p.o, in, out, p.log)
+		})
+	}
+	return jobs.Wait()
+}
+
+// unready says why the worker executes no calls, or "". Tools of MCP servers do not count: those come and go.
+func (p *process) unready(ctx context.Context) string {
+	switch {
+	case ctx.Err() != nil:
+		return "stopping"
+	case !p.announced.Load():
+		return "not all tools announced yet"
+	case !p.conn.Connected():
+		return "not connected to NATS"
+	}
+	return ""
+}

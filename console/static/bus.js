@@ -1,0 +1,34 @@
+// The connection of the page. A user's credentials, where the server wants some, are kept for this tab only.
+
+import { client } from "./client/loopbus.js";
+import { wsconnect } from "./vendor/nats.js";
+
+const KEPT = "loopbus.credentials";
+
+/** The server wants other credentials, or some at all. */
+export class CredentialsError extends Error {}
+
+const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
+
+export const forget = () => sessionStorage.removeItem(KEPT);
+
+/** Connects with the credentials given, or those that are kept: {user, pass} or {token}. */
+export async function open(credentials) {
+  const config = await fetch("config.json").then((r) => (r.ok ? r.json() : {})).catch(() => ({}));
+  const url = new URL("nats", location.href);
+  url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+  url.hash = url.search = "";
+  try {
+    const nc = await wsconnect({
+      servers: url.href, name: "loopbus console", maxReconnectAttempts: -1, reconnectTimeWait: 250, reconnectJitter: 250,
+      ignoreClusterUpdates: true, ...(credentials ?? kept()),
+    });
+    if (credentials) sessionStorage.setItem(KEPT, JSON.stringify(credentials));
+    return { config, bus: client(nc, { prefix: config.prefix, source: "/loopbus/console" }) };
+  } catch (err) {
+    if (/authoriz|authentication/i.test(`${err.name} ${err.message} ${err.cause?.name}`)) {
+      throw new CredentialsError("The server asks for a user and password, or a token.");
+    }
+    throw err;
+  }
+}

@@ -1,0 +1,65 @@
+// Values as people read them.
+
+export const model = (m) => (m ? (m.provider && m.provider !== m.id ? `${m.provider}/${m.id}` : m.id) : "");
+
+export function cost(dollars = 0) {
+  if (!dollars) return "$0";
+  return dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(2)}`;
+}
+
+export function count(n = 0) {
+  if (n < 1000) return String(n);
+  return n < 1e6 ? `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)}k` : `${(n / 1e6).toFixed(1)}M`;
+}
+
+export function bytes(n = 0) {
+  return n < 1024 ? `${n} B` : n < 1 << 20 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / (1 << 20)).toFixed(1)} MiB`;
+}
+
+export function duration(ms = 0) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  return minutes < 60 ? `${minutes} min ${Math.round((ms % 60_000) / 1000)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function ago(time, now = Date.now()) {
+  const s = Math.max(0, (now - Date.parse(time)) / 1000);
+  if (s < 5) return "now";
+  if (s < 60) return `${Math.floor(s)} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
+  return new Date(time).toLocaleDateString();
+}
+
+export const clock = (time) => (time ? new Date(time).toLocaleTimeString([], { hour12: false }) : "");
+
+export const STATUS = {
+  running: "running", waiting_for_tools: "waiting for tools", waiting_for_approval: "waiting for approval",
+  idle: "at rest", failed: "failed", damaged: "damaged",
+};
+
+export const REASON = {
+  no_tool_calls: "done", terminate: "ended by a tool", stop_requested: "stopped", max_turns: "too many turns", budget: "over budget",
+  timeout_48h: "out of time", idle_timeout_120s: "the model fell silent", abort_signal: "aborted", error: "failed",
+};
+
+/** JSON for reading. */
+export function json(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f\u0080-\u009f]/g;
+const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
+
+/**
+ * Text of models and tools as it is shown: colours of terminals left out, other control characters as pictures of
+ * themselves. Characters that turn the direction of text around are shown by number where exact is set, because text
+ * that somebody has to agree to must read as it will be carried out.
+ */
+export function visible(text, exact = false) {
+  const shown = text.replace(/\r\n/g, "\n").replace(ANSI, "")
+    .replace(CONTROL, (c) => (c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "\u2421"));
+  return exact ? shown.replace(BIDI, (c) => `\u27e8U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`) : shown;
+}

@@ -1,0 +1,79 @@
+// An entry of a conversation.
+
+import { clock, cost, count, duration, model } from "../format.js";
+import { Component, html } from "../vendor/preact.js";
+import { Approval } from "./approval.js";
+import { Content, Diff, Json, Picture, Text } from "./text.js";
+
+/** It is rendered again when its version changes. */
+export class Entry extends Component {
+  shouldComponentUpdate(next) {
+    return next.entry !== this.props.entry || next.entry.v !== this.shown || next.session !== this.props.session || !next.back !== !this.props.back;
+  }
+
+  render({ entry, session, id, back }) {
+    this.shown = entry.v;
+    const at = html`<a class="at" href="#/s/${id}/e/${entry.seq}" title="Event ${entry.seq}">${clock(entry.time)}</a>`;
+    if (entry.kind === "note") {
+      return html`<article class="note ${entry.tone}"><header>${entry.href ? html`<a href=${entry.href}>${entry.title}</a>` : entry.title} ${at}</header>
+        ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
+    }
+    if (entry.kind === "end") {
+      return html`<article class="end ${entry.tone}"><header>${entry.reason}: ${entry.turns} turns, ${duration(entry.durationMs)},
+        ${" "}${count(entry.usage?.totalTokens)} tokens, ${cost(entry.usage?.cost?.total)} ${at}</header>
+        ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
+    }
+    const who = { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? entry.role;
+    return html`<article class="message ${entry.role} ${entry.left || entry.interrupted || entry.away ? "left" : ""}" aria-label=${who} aria-busy=${entry.streaming}>
+      <header><span class="who">${who}</span>${entry.left && html`<span class="tag">taken back</span>`}
+        ${entry.away && html`<span class="tag">on another branch</span>`}${entry.label && html`<span class="tag"><bdi>${entry.label}</bdi></span>`}
+        ${back && entry.role === "user" && !entry.away && html`<button class="fold" title="Goes back to before this message" onClick=${() => back(entry.key)}>
+          Say it anew</button>`}
+        ${entry.interrupted && html`<span class="tag">cut off</span>`}${entry.streaming && html`<span class="tag live">streaming</span>`} ${at}</header>
+      ${entry.blocks.map((b, i) => (b ? html`<${Block} key=${i} b=${b} entry=${entry} session=${session} id=${id} />` : null))}
+      ${entry.error && html`<p class="problem"><${Text} text=${entry.error} /></p>`}</article>`;
+  }
+}
+
+function Block({ b, entry, session, id }) {
+  switch (b.type) {
+    case "text":
+      return b.text ? html`<${Text} text=${b.text} live=${entry.streaming} long=${entry.role === "assistant" && b.text.length < 20_000} />` : null;
+    case "thinking":
+      return html`<details class="thinking" open=${entry.streaming}><summary>${entry.streaming ? "Thinking …" : "Thoughts"}</summary>
+        <${Text} text=${b.redacted ? "(hidden by the vendor)" : b.thinking ?? ""} live=${entry.streaming} /></details>`;
+    case "image":
+      return html`<${Picture} block=${b} />`;
+    case "toolCall":
+      return html`<${Call} b=${b} call=${b.call} session=${session} id=${id} />`;
+  }
+  return html`<${Json} value=${b} />`;
+}
+
+const STATES = { asked: "asked", running: "running", waiting: "waits for approval", done: "done", lost: "without a result" };
+
+/** What a call is about, in a line. */
+function subject(args) {
+  const value = args && (args.command ?? args.path ?? args.pattern ?? args.query ?? Object.values(args).find((v) => typeof v === "string"));
+  return typeof value === "string" ? value.split("\n", 1)[0].slice(0, 200) : "";
+}
+
+function Call({ b, call, session, id }) {
+  const args = call?.args ?? b.arguments;
+  const state = call ? (call.state === "done" && call.isError ? "failed" : STATES[call.state]) : "being written";
+  const edits = Array.isArray(args?.edits) && args.edits.every((e) => typeof e?.oldText === "string" && typeof e?.newText === "string");
+  const result = call?.result ?? call?.partial;
+  return html`<section class="call ${call?.state ?? "asked"} ${call?.isError ? "bad" : ""}" aria-label="Call of ${b.name ?? call?.toolName}">
+    <header><span class="tool">${b.name ?? call?.toolName}</span><bdi class="subject">${subject(args)}</bdi><span class="tag">${state}</span>
+      ${call?.durationMs !== undefined && html`<span class="quiet">${duration(call.durationMs)}</span>`}
+      ${call?.worker && html`<span class="quiet" title="The worker">${call.worker}</span>`}
+      ${call?.seq && html`<a class="at" href="#/s/${id}/e/${call.seq}">${clock(call.started)}</a>`}</header>
+    ${(call?.decisions ?? []).map((d) => html`<p class="note quiet">${d.title}${d.text ? `: ${d.text}` : ""}</p>`)}
+    ${call?.approval && html`<${Approval} a=${call.approval} session=${session} />`}
+    <details open=${!call || call.state !== "done"}><summary>Arguments</summary>
+      ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live />` : edits && !call?.result?.details?.diff
+        ? args.edits.map((e) => html`<${Diff} text=${[...e.oldText.split("\n").map((l) => `-${l}`), ...e.newText.split("\n").map((l) => `+${l}`)].join("\n")} />`)
+        : html`<${Json} value=${args} exact />`}</details>
+    ${result && html`<div class="result" aria-label=${call.result ? "Result" : "Progress"}><${Content} content=${result.content} details=${result.details}
+      live=${!call.result} /></div>`}</section>`;
+}

@@ -1,0 +1,71 @@
+// Text of models and tools: text nodes, and long text folded.
+
+import { bytes, json, visible } from "../format.js";
+import { html, useMemo, useState } from "../vendor/preact.js";
+
+const LONG = 6000; // characters
+const LINES = 24;
+
+/** The part of a text that is shown while it is folded, undefined if all of it is. */
+function fold(text, fromEnd) {
+  if (text.length <= LONG) {
+    let at = -1;
+    for (let n = 0; n < LINES; n++) if ((at = text.indexOf("\n", at + 1)) < 0) return undefined;
+    if (text.indexOf("\n", at + 1) < 0) return undefined; // one line more is no reason
+    if (!fromEnd) return text.slice(0, at);
+  }
+  if (!fromEnd) return text.slice(0, LONG / 2).split("\n", LINES).join("\n");
+  return text.slice(-LONG / 2).split("\n").slice(-LINES).join("\n");
+}
+
+/** Text as it is. exact shows what turns its direction around; live shows the end of a long one, which grows. */
+export function Text({ text, exact = false, live = false, long = false, mono = false, label }) {
+  const [open, setOpen] = useState(false);
+  const folded = useMemo(() => (long ? undefined : fold(text, live)), [text, live, long]);
+  const part = folded === undefined || open ? text : folded;
+  const shown = useMemo(() => visible(part, exact), [part, exact]);
+  return html`<div class="text ${mono ? "mono" : ""}" dir="auto" aria-label=${label}>${live && folded !== undefined && !open ? "… " : ""}${shown}</div>
+    ${folded !== undefined && html`<button class="fold" aria-expanded=${open} onClick=${() => setOpen(!open)}>
+      ${open ? "Show less" : `Show all ${bytes(text.length)}`}</button>`}`;
+}
+
+/** JSON, or a text that may be some, for reading. */
+export function Json({ value, exact }) {
+  const text = useMemo(() => pretty(value), [value]);
+  return html`<${Text} text=${text} mono exact=${exact} />`;
+}
+
+function pretty(value) {
+  if (typeof value !== "string") return json(value) ?? "";
+  if (!/^\s*[[{]/.test(value) || value.length > 1 << 20) return value;
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value;
+  }
+}
+
+/** A unified diff. */
+export function Diff({ text }) {
+  const [open, setOpen] = useState(false);
+  const lines = text.split("\n");
+  const shown = open ? lines : lines.slice(0, 60);
+  return html`<div class="diff mono" role="group" aria-label="Difference">${shown.map((l) => html`<div class=${l[0] === "+" ? "added" : l[0] === "-" ? "gone"
+    : l.startsWith("@@") ? "place" : ""}>${visible(l, true) || " "}</div>`)}</div>
+    ${lines.length > 60 && html`<button class="fold" aria-expanded=${open} onClick=${() => setOpen(!open)}>
+      ${open ? "Show less" : `Show all ${lines.length} lines`}</button>`}`;
+}
+
+const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp)$/; // no SVG, which is more than a picture
+
+export function Picture({ block }) {
+  if (!IMAGES.test(block.mimeType)) return html`<p class="quiet">A picture (${block.mimeType}).</p>`;
+  return html`<img class="picture" alt="A picture" loading="lazy" src=${`data:${block.mimeType};base64,${block.data}`} />`;
+}
+
+/** The content of a tool's result. */
+export function Content({ content = [], details, live }) {
+  if (typeof details?.diff === "string" && details.diff) return html`<${Diff} text=${details.diff} />`;
+  return content.map((b, i) => (b.type === "image" ? html`<${Picture} key=${i} block=${b} />`
+    : html`<${Text} key=${i} text=${pretty(b.text ?? "")} mono live=${live} />`));
+}

@@ -1,0 +1,114 @@
+// What views share: values that can be watched, the place in the URL, and one frame of the screen for many changes.
+
+import { useEffect, useState } from "./vendor/preact.js";
+
+/** A value that views watch. change tells them, at most once a frame. */
+export class Watched {
+  version = 0;
+  #watchers = new Set();
+  #told = false;
+
+  change() {
+    this.version++;
+    if (this.#told) return;
+    this.#told = true;
+    const tell = () => {
+      this.#told = false;
+      for (const f of [...this.#watchers]) f(this.version);
+    };
+    // A page in the background has no frames, and should be right when somebody looks at it.
+    if (document.hidden) setTimeout(tell, 250);
+    else requestAnimationFrame(tell);
+  }
+
+  watch(f) {
+    this.#watchers.add(f);
+    return () => this.#watchers.delete(f);
+  }
+}
+
+/** Renders the view again when the value has changed. */
+export function useWatched(value) {
+  const [, set] = useState(0);
+  useEffect(() => {
+    if (!value) return undefined;
+    set(value.version); // which may have changed since it was rendered
+    return value.watch(set);
+  }, [value]);
+  return value;
+}
+
+/** Makes something when its key changes and ends it when the view goes. make returns something with stop(). */
+export function useOwned(make, key) {
+  const [owned, set] = useState(null);
+  useEffect(() => {
+    const made = make();
+    set(made);
+    return () => made.stop();
+  }, key);
+  return useWatched(owned);
+}
+
+/** The place: path tokens and parameters of the part of the URL behind #. */
+export function placeOf(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const tokens = path.split("/").filter(Boolean).map((t) => {
+    try {
+      return decodeURIComponent(t);
+    } catch {
+      return t;
+    }
+  });
+  return { tokens, query: new URLSearchParams(query ?? "") };
+}
+
+export function usePlace() {
+  const [hash, set] = useState(location.hash);
+  useEffect(() => {
+    const changed = () => set(location.hash);
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return placeOf(hash);
+}
+
+export const go = (hash) => (location.hash = hash);
+
+/** Changes the place without a step in the browser's history. */
+export function replace(hash) {
+  history.replaceState(null, "", hash);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** What has become of what somebody did: shown for a while. */
+class Notices extends Watched {
+  list = [];
+  #n = 0;
+
+  add(text, tone = "ok", forMs = 6000) {
+    const notice = { key: ++this.#n, text, tone };
+    this.list = [...this.list, notice].slice(-4);
+    this.change();
+    setTimeout(() => this.drop(notice.key), forMs);
+  }
+
+  drop(key) {
+    this.list = this.list.filter((n) => n.key !== key);
+    this.change();
+  }
+}
+
+export const notices = new Notices();
+
+/** Does something that somebody has asked for, and says what has become of it. */
+export async function doing(what, f) {
+  try {
+    const result = await f();
+    notices.add(`${what}: done`);
+    return result;
+  } catch (err) {
+    notices.add(err.name === "RejectedError" ? `${what}: refused, ${err.reason} (${err.code})`
+      : err.name === "WithdrawnError" ? `${what}: ${err.superseded ? "superseded" : "withdrawn"}` : `${what}: ${err.message}`, "bad", 15000);
+    return undefined;
+  }
+}

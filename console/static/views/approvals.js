@@ -1,0 +1,24 @@
+// What waits for approval, of all sessions.
+
+import { Answer } from "../parts/approval.js";
+import { Json } from "../parts/text.js";
+import { ago, clock } from "../format.js";
+import { useWatched } from "../state.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
+
+export function ApprovalsView({ bus, waiting }) {
+  useWatched(waiting);
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return html`<section class="page" aria-label="Approvals"><h1>Approvals</h1>
+    ${waiting.error && html`<p class="problem" role="alert">${waiting.error}</p>`}
+    ${waiting.list.length === 0 && html`<p class="empty">Nothing waits for approval.</p>`}
+    <ul class="cards" role="list">${waiting.list.map((a) => html`<li key="${a.session}/${a.seq}" class="card">
+      <header><span class="tool">${a.toolName}</span> in <a href="#/s/${a.session}">${a.session}</a>
+        <span class="quiet">since ${clock(a.requested)}, ${ago(a.requested, now)}${a.expires ? `, until ${clock(a.expires)}` : ""}</span></header>
+      <p>${a.by || "The runner"} asks${a.reason ? `: ${a.reason}` : ""}</p>
+      <${Json} value=${a.args ?? {}} exact /><${Answer} session=${bus.session(a.session)} call=${a.call} /></li>`)}</ul></section>`;
+}

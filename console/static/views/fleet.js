@@ -1,0 +1,78 @@
+// What runs the sessions: runners, workers, queues, dead letters, profiles, models. What is unhealthy comes first.
+
+import { Text } from "../parts/text.js";
+import { count, cost } from "../format.js";
+import { doing } from "../state.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
+
+const AGAIN = 3000; // ms
+
+async function look(bus) {
+  const parts = {
+    runners: () => bus.fleet.runners(), tools: () => bus.tools(), calls: () => bus.fleet.queues("AGENT_TOOL"), inbox: () => bus.fleet.queues("AGENT_CMD"),
+    dead: () => bus.fleet.dead(), profiles: () => bus.fleet.profiles(), models: () => bus.models(),
+  };
+  const seen = await Promise.allSettled(Object.values(parts).map((f) => f()));
+  return Object.fromEntries(Object.keys(parts).map((name, i) => [name, seen[i].status === "fulfilled" ? { value: seen[i].value }
+    : { error: seen[i].reason.message }]));
+}
+
+export function FleetView({ bus }) {
+  const [seen, setSeen] = useState(null);
+  const [again, ask] = useState(0);
+  useEffect(() => {
+    let stopped = false;
+    let timer;
+    const run = async () => {
+      const now = await look(bus);
+      if (stopped) return;
+      setSeen(now);
+      timer = setTimeout(run, AGAIN);
+    };
+    run();
+    return () => ((stopped = true), clearTimeout(timer));
+  }, [bus, again]);
+  if (!seen) return html`<p class="empty">Looking …</p>`;
+  const calls = new Map((seen.calls.value ?? []).map((q) => [q.name, q]));
+  const served = new Set();
+  const tools = (seen.tools.value ?? []).map((t) => {
+    const name = [t.name, ...(t.version || t.workspace ? [t.version ?? ""] : []), ...(t.workspace ? [t.workspace] : [])].join("=");
+    served.add(name);
+    return { ...t, queue: calls.get(name) ?? { pending: 0, atWork: 0 } };
+  });
+  const unserved = [...calls.values()].filter((q) => !served.has(q.name) && q.pending + q.atWork > 0);
+  const ill = (r) => (r.ready === false ? 0 : 1);
+  const done = (what, f) => doing(what, f).then(() => ask(again + 1));
+  return html`<section class="page fleet" aria-label="Fleet"><h1>Fleet</h1>
+    <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all</p>
+      <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><header><code>${d.subject || d.message.subject}</code>
+        <span class="quiet">${d.deliveries} deliveries</span></header><p>${d.reason}</p><${Text} text=${d.text} mono exact />
+        <div class="answer"><button disabled=${d.cut || !d.subject} title=${d.cut ? "It was cut, and cannot be sent again" : ""}
+          onClick=${() => done("Send again", () => bus.fleet.replay(d))}>Send again</button>
+        <button class="danger" onClick=${() => done("Discard", () => bus.fleet.discard(d))}>Discard</button></div></li>`)}</ul>`}</${Part}>
+    ${unserved.length > 0 && html`<h2>Queues that nobody serves</h2><ul>${unserved.map((q) => html`<li class="problem">${q.name}: ${q.pending} wait, ${q.atWork} at work</li>`)}</ul>`}
+    <${Part} title="Runners" part=${seen.runners} empty="No runner answers.">${(list) => html`<${Table} head=${["id", "state", "model", "partitions", "at work", "sessions", "version"]}
+      rows=${[...list].sort((a, b) => ill(a) - ill(b)).map((r) => [r.id, r.ready === undefined ? "no answer" : r.ready ? "ready" : "not ready", r.model,
+        r.partitions?.length, r.inFlight, r.sessions, r.version])} />`}</${Part}>
+    <${Part} title="Inbox" part=${seen.inbox} empty="There is none.">${(list) => html`<p>${list.reduce((n, q) => n + q.pending, 0)} commands wait,
+      ${" "}${list.reduce((n, q) => n + q.atWork, 0)} are at work.</p>`}</${Part}>
+    <${Part} title="Tools" part=${{ ...seen.tools, value: tools }} empty="No worker announces a tool.">${(list) => html`<${Table}
+      head=${["tool", "version", "workspace", "effect", "calls wait", "at work", "workers"]} rows=${list.map((t) => [t.name, t.version, t.workspace, t.effect ?? "unsafe",
+        t.queue.pending, t.queue.atWork, t.workers.join(", ")])} />`}</${Part}>
+    <${Part} title="Profiles" part=${seen.profiles} empty="There are none.">${(list) => html`<${Table} head=${["name", "model", "tools", "budget", "description"]}
+      rows=${list.map((p) => [p.name, p.model && `${p.model.provider}/${p.model.id}`, p.tools?.join(", ") ?? "all", p.budget && JSON.stringify(p.budget), p.description])} />`}</${Part}>
+    <${Part} title="Models" part=${seen.models} empty="There are none.">${(list) => html`<${Table} head=${["model", "context", "output", "$/M in", "$/M out", "key"]}
+      rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, count(m.contextWindow), count(m.maxTokens), cost(m.rates.input), cost(m.rates.output),
+        m.key ? "yes" : "no"])} />`}</${Part}></section>`;
+}
+
+function Part({ title, part, empty, children }) {
+  const size = part.value?.count ?? part.value?.length ?? 0;
+  return html`<section aria-label=${title}><h2>${title}</h2>${part.error ? html`<p class="problem">${part.error}</p>`
+    : size === 0 ? html`<p class="quiet">${empty}</p>` : children(part.value)}</section>`;
+}
+
+function Table({ head, rows }) {
+  return html`<div class="scroll"><table><thead><tr>${head.map((h) => html`<th scope="col">${h}</th>`)}</tr></thead>
+    <tbody>${rows.map((r) => html`<tr>${r.map((v, i) => (i === 0 ? html`<th scope="row">${v}</th>` : html`<td>${v ?? ""}</td>`))}</tr>`)}</tbody></table></div>`;
+}

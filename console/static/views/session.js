@@ -1,0 +1,97 @@
+// One session: its conversation, what waits, what it uses, and where somebody says something.
+
+import { Composer } from "../parts/composer.js";
+import { Entry } from "../parts/entry.js";
+import { Settings } from "../parts/settings.js";
+import { visible, cost, count, duration, model } from "../format.js";
+import { Followed } from "../session.js";
+import { doing, useOwned } from "../state.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
+
+const SHOWN = 120; // entries, from the last; more on demand
+
+export function SessionView({ bus, id }) {
+  const followed = useOwned(() => new Followed(bus, id), [bus, id]);
+  if (!followed) return null;
+  if (followed.error) return html`<p class="problem" role="alert">${followed.error}</p>`;
+  if (!followed.loaded) {
+    return html`<section class="session" aria-busy="true"><p class="empty" role="status">Reading the session …</p>
+      ${followed.preview && html`<${Entries} fold=${followed.preview} session=${followed.session} id=${id} />`}</section>`;
+  }
+  return html`<${Conversation} bus=${bus} followed=${followed} id=${id} version=${followed.version} />`;
+}
+
+function Conversation({ bus, followed, id }) {
+  const { fold, session, stats } = followed;
+  const [draft, setDraft] = useState({ text: "" });
+  const back = async (target) => {
+    const text = await doing("Go back", () => session.navigate(target));
+    if (text !== undefined) setDraft({ text });
+  };
+  return html`<section class="session" aria-label="Session ${id}">
+    <${Facts} fold=${fold} stats=${stats} id=${id} />
+    <${Entries} fold=${fold} session=${session} id=${id} back=${fold.run ? undefined : back} />
+    <div class="foot"><${Queue} fold=${fold} session=${session} />
+      <${Settings} bus=${bus} session=${session} fold=${fold} />
+      <${Composer} session=${session} running=${fold.run !== null} fresh=${fold.seq === 0} draft=${draft} /></div></section>`;
+}
+
+function Facts({ fold, stats, id }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    if (!fold.run) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, [fold.run]);
+  const filled = fold.context || stats?.contextTokens || 0;
+  const window = stats?.contextWindow ?? 0;
+  const state = fold.run ? (fold.waiting.size ? "waiting for approval" : fold.streaming ? "the model speaks" : "running") : fold.lastEnd ? "at rest" : "new";
+  return html`<header class="facts" aria-label="About the session"><h1>${fold.name ? html`<bdi>${fold.name}</bdi>` : id}</h1>
+    <span class="state ${fold.run ? (fold.waiting.size ? "waiting_for_approval" : "running") : "idle"}" role="status"><span class="dot" aria-hidden="true"></span>${state}
+      ${fold.run ? ` (${duration(Math.max(0, now - Date.parse(fold.run.started)))})` : ""}</span>
+    <span>${model(fold.config.model ?? stats?.model)}</span>
+    <span title="What the newest reply filled of the model's window">context ${count(filled)}${window ? ` of ${count(window)}, ${Math.round((100 * filled) / window)} %` : ""}</span>
+    ${window > 0 && html`<meter min="0" max=${window} high=${window * 0.8} value=${filled} aria-label="Context used">${filled}</meter>`}
+    <span>${cost(fold.cost)}</span><a href="#/s/${id}/time">Time</a><a href="#/?parent=${id}">Branches</a></header>`;
+}
+
+/** The newest entries, and more of them above on demand. It stays at the end unless somebody has scrolled up. */
+function Entries({ fold, session, id, back }) {
+  const [shown, setShown] = useState(SHOWN);
+  const ref = useRef();
+  const atEnd = useRef(true);
+  const before = useRef(null); // height, when more is shown above
+  useLayoutEffect(() => {
+    const el = ref.current;
+    if (before.current !== null) {
+      el.scrollTop += el.scrollHeight - before.current;
+      before.current = null;
+    } else if (atEnd.current) {
+      el.scrollTop = el.scrollHeight;
+    }
+  });
+  const scrolled = () => {
+    const el = ref.current;
+    if (el) atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
+  };
+  const all = fold.entries;
+  const from = Math.max(0, all.length - shown);
+  const earlier = () => {
+    before.current = ref.current.scrollHeight;
+    setShown(shown + SHOWN);
+  };
+  return html`<div class="entries" ref=${ref} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation">
+    ${from > 0 && html`<button class="earlier" onClick=${earlier}>Show ${Math.min(SHOWN, from)} earlier of ${from}</button>`}
+    ${all.length === 0 && html`<p class="empty">Nothing has been said here.</p>`}
+    ${all.length > 0 && html`<div class="list" role="feed" aria-busy=${fold.streaming !== null}>${all.slice(from).map((entry) =>
+      html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} session=${session} id=${id} back=${back} />`)}</div>`}</div>`;
+}
+
+const WHERE = { prompts: "runs later", interrupt: "runs next", steering: "steers", follow_up: "follows up" };
+
+/** What waits, each of which can be taken back. */
+function Queue({ fold, session }) {
+  if (fold.queue.length === 0) return null;
+  return html`<ul class="queue" role="list" aria-label="What waits">${fold.queue.map((q) => html`<li key=${q.id} class="card"><span class="tag">${WHERE[q.where] ?? q.where}</span>
+    <bdi>${visible(q.text || q.id)}</bdi><button aria-label="Withdraw" onClick=${() => doing("Withdraw", () => session.do("cancel_input", { inputId: q.id }))}>×</button></li>`)}</ul>`;
+}

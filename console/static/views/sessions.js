@@ -1,0 +1,69 @@
+// All sessions: newest first, with search and filters in the URL.
+
+import { VirtualList } from "../parts/virtual.js";
+import { ago, cost, model, STATUS } from "../format.js";
+import { SessionList } from "../sessions.js";
+import { go, replace, useOwned } from "../state.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+
+const CHOICES = [["", "all"], ["running,waiting_for_tools", "running"], ["waiting_for_approval", "waiting for approval"], ["idle", "at rest"],
+  ["failed,damaged", "failed"]];
+
+/** A new session's id: when it was made, and something of chance. */
+export function newId() {
+  const part = Array.from(crypto.getRandomValues(new Uint8Array(4)), (b) => b.toString(16).padStart(2, "0")).join("");
+  return `s-${new Date().toISOString().slice(0, 10).replaceAll("-", "")}-${part}`;
+}
+
+export function SessionsView({ bus, query }) {
+  const text = query.get("q") ?? "";
+  const status = query.get("status") ?? "";
+  const profile = query.get("profile") ?? "";
+  const parent = query.get("parent") ?? "";
+  const set = (changes) => {
+    const next = new URLSearchParams(query);
+    for (const [key, value] of Object.entries(changes)) value ? next.set(key, value) : next.delete(key);
+    replace(`#/${next.size ? `?${next}` : ""}`);
+  };
+  const list = useOwned(() => new SessionList(bus, {
+    ...(text && { text }), ...(status && { status: status.split(",") }), ...(profile && { profile }), ...(parent && { parent }),
+  }), [bus, text, status, profile, parent]);
+  const search = useRef();
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 5000);
+    const pressed = (e) => {
+      if (e.key === "/" && !/^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) {
+        e.preventDefault();
+        search.current?.focus();
+      }
+    };
+    addEventListener("keydown", pressed);
+    return () => (clearInterval(timer), removeEventListener("keydown", pressed));
+  }, []);
+  return html`<section class="sessions" aria-label="Sessions">
+    <form class="bar" role="search" onSubmit=${(e) => e.preventDefault()}>
+      <input ref=${search} type="search" aria-label="Search titles and last messages" placeholder="Search ( / )" value=${text}
+        onInput=${(e) => set({ q: e.target.value })} />
+      <select aria-label="State" value=${status} onChange=${(e) => set({ status: e.target.value })}>${CHOICES.map(([value, name]) =>
+        html`<option value=${value} selected=${value === status}>${name}</option>`)}</select>
+      <input class="short" aria-label="Profile" placeholder="Profile" value=${profile} onChange=${(e) => set({ profile: e.target.value })} />
+      ${parent && html`<button onClick=${() => set({ parent: "" })}>branches of ${parent} ×</button>`}
+      <button type="button" class="primary" onClick=${() => go(`#/s/${newId()}`)}>New session</button></form>
+    ${list?.error && html`<p class="problem" role="alert">${list.error}</p>`}
+    ${list?.partial && html`<p class="problem">The runners are reading the logs; sessions may be missing.</p>`}
+    ${list?.loaded && list.rows.length === 0 && html`<p class="empty">${text || status || profile || parent ? "No session is like this."
+      : "There are no sessions yet."}</p>`}
+    ${list && html`<${VirtualList} rows=${list.rows} height=${64} label="Sessions" more=${list.more} near=${() => list.load()}
+      row=${(s) => html`<${Row} s=${s} now=${now} />`} />`}</section>`;
+}
+
+function Row({ s, now }) {
+  return html`<a class="row" href="#/s/${s.session}">
+    <span class="state ${s.status}"><span class="dot" aria-hidden="true"></span>${STATUS[s.status] ?? s.status}</span>
+    <span class="title"><bdi>${s.title || s.session}</bdi>${s.parent && html` <span class="tag" title="A branch of ${s.parent.session}">branch</span>`}
+      ${s.queued > 0 && html` <span class="tag">${s.queued} queued</span>`}</span>
+    <span class="last"><bdi>${s.error || s.lastMessage || ""}</bdi></span>
+    <span class="facts"><span>${model(s.model)}</span><span>${s.turns} turns</span><span>${cost(s.usage?.cost?.total)}</span>
+      <time datetime=${s.lastActivity}>${ago(s.lastActivity, now)}</time></span></a>`;
+}

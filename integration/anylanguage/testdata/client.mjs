@@ -1,0 +1,125 @@
+// What the tests of the JavaScript client have it do: node client.mjs SCENARIO. MODULES is where its NATS client is. It
+// prints a JSON object a line, and reads a line of its input where the test has something to do first.
+
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { client, DamagedError, deltaOf, QueryError, RejectedError, WithdrawnError } from "../../../bus/client/js/loopbus.js";
+
+const { connect } = createRequire(`${process.env.MODULES}/`)("@nats-io/transport-node");
+const nc = await connect({ servers: process.env.NATS_URL, maxReconnectAttempts: -1, reconnectTimeWait: 50 });
+const c = client(nc, { requestTimeout: 60_000 });
+const signal = AbortSignal.timeout(80_000);
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const say = (what) => console.log(JSON.stringify(what));
+const told = async (what) => {
+  say(what);
+  await lines.next();
+};
+
+const shown = (item) =>
+  item.event ? { seq: item.event.seq, type: item.event.type }
+    : { update: item.update.event, n: item.update.n, delta: deltaOf(item) };
+
+const scenarios = {
+  // Follows a run, and has the test do something once there is text of the reply.
+  async run() {
+    const run = await c.session("s1").prompt("go", { signal });
+    let joined = false;
+    for await (const item of run.items({ signal })) {
+      say(shown(item));
+      if (!joined && deltaOf(item)) {
+        joined = true;
+        await told({ streaming: true });
+      }
+    }
+    say({ result: await run.wait({ signal }) });
+  },
+
+  // Joins in the middle of a reply.
+  async join() {
+    for (const from of [1, 0]) {
+      let text = "";
+      for await (const item of c.session("s1").watch(from, { signal })) {
+        if (from === 0) assert(item.update, `an event from now on: ${JSON.stringify(item)}`);
+        text += deltaOf(item);
+        if (text.startsWith("a reply")) break;
+      }
+      say({ from, text });
+    }
+  },
+
+  // Prints the events of the sessions named, and what reading them ends with.
+  async history() {
+    for (const session of process.argv.slice(3)) {
+      try {
+        for await (const e of c.session(session).history(1, { signal })) {
+          say({ session, seq: e.seq, type: e.type, runId: e.runId, causationId: e.causationId, time: e.time, data: e.data });
+        }
+      } catch (err) {
+        assert(err instanceof DamagedError, err);
+        say({ session, damaged: err.message });
+      }
+    }
+  },
+
+  async methods() {
+    const o = { signal };
+    const s = c.session("s1");
+    await assert.rejects(s.abort("nothing", o), (err) => err instanceof RejectedError && err.code === "no_run");
+    await assert.rejects(s.set("model", { model: 3 }, o), (err) => err instanceof RejectedError && err.code === "invalid");
+    await assert.rejects(c.session("nobody").state(o), (err) => err instanceof QueryError && err.code === "not_found");
+    assert.throws(() => c.session("a.b"), TypeError);
+    await s.set("thinking_level", { thinkingLevel: "low" }, o);
+
+    // Approvals of all sessions: what waits already, what comes, and what does not wait any more.
+    const run = await s.prompt("x".repeat(300_000), { ...o, id: "p ü%1" });
+    const approvals = c.approvals(o)[Symbol.asyncIterator]();
+    const { value: first } = await approvals.next();
+    assert.equal(first.session, "s1");
+    assert.deepEqual([first.toolName, first.waiting, first.args], ["echo", true, { v: "1" }]);
+    await assert.rejects(s.prompt("no", { ...o, whenBusy: "reject" }).then((r) => r.wait(o)), { code: "busy" });
+    await assert.rejects(s.approve("c1", "", o), { code: "not_found" });
+    const follow = await s.followUp("and then?", o);
+    await s.do("cancel_input", { inputId: follow.commandId }, o);
+    await assert.rejects(follow.wait(o), (err) => err instanceof WithdrawnError && !err.superseded);
+    await s.approve(first.call, "why not", o);
+    const { value: over } = await approvals.next();
+    assert.deepEqual([over.seq, over.waiting, over.resolved.approved, over.resolved.reason], [first.seq, false, true, "why not"]);
+    const result = await run.wait(o);
+    assert.deepEqual([result.reason, result.text, result.turns], ["no_tool_calls", "done", 2]);
+    assert.equal((await s.run("p ü%1").wait(o)).seq, result.seq);
+    assert.equal((await s.prompt("again", { ...o, id: "p ü%1" }).then((r) => r.wait(o))).seq, result.seq);
+
+    const second = await c.session("s2").prompt("go", o);
+    const { value: asked } = await approvals.next();
+    assert.equal(asked.session, "s2");
+    await c.session("s2").deny(asked.call, "no", o);
+    assert.equal((await approvals.next()).value.resolved.approved, false);
+    await approvals.return();
+    await second.wait(o);
+
+    await c.session("s3").branch("s1", 0, o);
+    const [stats, state, messages] = await Promise.all([s.stats(o), s.state(o), s.messages({ limit: 2 }, o)]);
+    assert.deepEqual([stats.toolCalls, state.status, messages.messages.length], [1, "idle", 2]);
+    let big;
+    for await (const e of s.history(1, o)) if (e.type === "message_end") big ??= e;
+    assert.equal(big.data.message.content.at(0).text.length, 300_000);
+    assert.equal(typeof big.dataref, "string"); // it is kept in the object store
+    const tools = await c.tools(o);
+    assert.deepEqual(tools.map((t) => [t.name, t.workers]), [["echo", ["bench"]]]);
+    assert.equal((await c.models(o)).length, 2500);
+    const family = async () => (await s.tree({}, o)).nodes.map((n) => n.session).sort().join();
+    while ((await family()) !== "s1,s3"); // as soon as the index knows it
+    for (;;) {
+      const { sessions } = await c.sessions({ text: "go" }, o);
+      if (sessions.length === 1 && sessions[0].session === "s2" && sessions[0].status === "idle") break;
+    }
+    say({ ok: true });
+  },
+};
+
+await scenarios[process.argv[2]]();
+await nc.close();
+lines.return?.();
+process.stdin.destroy();

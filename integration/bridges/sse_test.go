@@ -1,0 +1,115 @@
+package bridges_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// sent is a server-sent event.
+type sent struct {
+	id, name string
+	data     struct {
+		ID   string          `json:"id"`
+		Type string          `json:"type"`
+		Data json.RawMessage `json:"data"`
+	}
+	raw string
+}
+
+// streamOf reads server-sent events to the first for which last holds, or the end.
+func streamOf(t *testing.T, body io.Reader, last func(sent) bool) (all []sent) {
+	t.Helper()
+	var e sent
+	for lines := bufio.NewScanner(body); lines.Scan(); {
+		line := lines.Text()
+		if strings.Contains(line, "\r") {
+			t.Errorf("a line with CR: %q", line)
+		}
+		name, value, _ := strings.Cut(line, ": ")
+		switch {
+		case name == "id":
+			e.id = value
+		case name == "event":
+			e.name = value
+		case name == "data":
+			if e.raw = value; json.Unmarshal([]byte(value), &e.data) != nil {
+				t.Errorf("no JSON: %s", line)
+			}
+		case line == "" && e.raw != "":
+			if all = append(all, e); last(e) {
+				return all
+			}
+			e = sent{}
+		}
+	}
+	return all
+}
+
+func never(sent) bool { return false }
+
+// Whoever follows sees each event once, in order, with the deltas between them; who comes back with the id of the last
+// event gets the rest.
+func TestEventsForCurl(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	live := r.get("/sessions/s1/events?after=0")
+	if got := live.Header.Get("Content-Type"); live.StatusCode != 200 || got != "text/event-stream" {
+		t.Fatalf("%d %s", live.StatusCode, got)
+	}
+	r.Send(t, "s1", schemas.CommandPrompt, "tool please")
+	all := streamOf(t, live.Body, func(e sent) bool { return e.name == string(schemas.EventAgentEnd) })
+	seq, text, updates := 0, "", 0
+	for _, e := range all {
+		if e.id == "" {
+			updates++
+			if !strings.HasPrefix(e.data.ID, "s1/") || !strings.Contains(e.data.ID, ".") {
+				t.Errorf("an update is %s", e.raw)
+			}
+			var d schemas.MessageUpdate
+			if json.Unmarshal(e.data.Data, &d) == nil {
+				for _, part := range d.AssistantMessageEvents {
+					if part.Type == schemas.StreamTextDelta {
+						text += part.Delta
+					}
+				}
+			}
+			continue
+		}
+		seq++
+		if e.id != strconv.Itoa(seq) || e.data.ID != "s1/"+e.id || e.data.Type != "dev.loopbus."+e.name+".v1" {
+			t.Errorf("event %d is %s %s", seq, e.id, e.raw)
+		}
+	}
+	if !strings.HasPrefix(text, "I look") { // where an update is late, its message has ended and has it all
+		t.Errorf("%d updates say %q", updates, text)
+	}
+
+	history := streamOf(t, r.get("/sessions/s1/events?after=0&follow=false").Body, never)
+	if len(history) != seq {
+		t.Errorf("the log has %d events, %d came live", len(history), seq)
+	}
+	rest := r.get("/sessions/s1/events?after=1&follow=false", "Last-Event-ID", strconv.Itoa(seq-2))
+	again := streamOf(t, rest.Body, never)
+	if len(again) != 2 || again[0].id != strconv.Itoa(seq-1) || again[1].raw != history[seq-1].raw {
+		t.Errorf("after event %d come %d: %v", seq-2, len(again), again)
+	}
+
+	for path, want := range map[string]int{"/sessions/s1/events?after=x": 400, "/sessions/s1/events?follow=7": 400,
+		"/sessions/a.b/events": 400, "/sessions/s1/events?after=-1": 400} {
+		if got := r.get(path).StatusCode; got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
+		}
+	}
+	if response, err := http.Post(r.url+"/sessions/s1/events", "", nil); err != nil || response.StatusCode != 405 {
+		t.Errorf("a POST: %v %v", response, err)
+	} else {
+		_ = response.Body.Close()
+	}
+}

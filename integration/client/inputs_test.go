@@ -1,0 +1,131 @@
+package client_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// recorded is a model that keeps what it is asked.
+type recorded struct {
+	driver.Model
+	mu       sync.Mutex
+	requests []schemas.ModelRequest
+}
+
+func (r *recorded) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests = append(r.requests, req)
+	return r.Model.Stream(ctx, req)
+}
+
+// An input over the size of a command is uploaded, and comes to the model whole; sent again, it is uploaded once.
+func TestInputsByReference(t *testing.T) {
+	t.Parallel()
+	model := &recorded{Model: scripted.New(scripted.Text("a picture"))}
+	s := system.StartAlone(t, system.Options{Model: model})
+	c := connect(t, s.URL)
+	image := schemas.Image{MimeType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 2<<20))}
+	in := schemas.Input{Text: "what is this?", Images: []schemas.Image{image}}
+	for range 2 {
+		run, err := c.Session("s1").Prompt(deadline(t), in, client.WithID("p1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := result(t, run); res.Text() != "a picture" {
+			t.Errorf("got %+v", res)
+		}
+	}
+	got := model.requests[0].Messages
+	message, ok := got[len(got)-1].(*schemas.UserMessage)
+	if !ok || len(message.Content) != 2 || message.Content[1] != schemas.Content(image) {
+		t.Errorf("the model got another input than was sent")
+	}
+	if n := len(model.requests); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	info, err := c.NATS().Request("$JS.API.STREAM.INFO.OBJ_"+schemas.BucketInputs,
+		[]byte(`{"subjects_filter":"$O.*.M.>"}`),
+		system.Deadline)
+	if err != nil || !strings.Contains(string(info.Data), `"num_subjects":2`) {
+		t.Errorf("uploaded: %s, %v", info.Data, err)
+	}
+	huge := client.Text(strings.Repeat("x", schemas.MaxInputBytes))
+	if _, err := c.Session("s1").Prompt(deadline(t), huge); err == nil ||
+		!strings.Contains(err.Error(), "more than") {
+		t.Errorf("an input that is too big: %v", err)
+	}
+}
+
+// What a reference must not be is refused, and the session goes on.
+func TestBadReferences(t *testing.T) {
+	t.Parallel()
+	s := system.StartAlone(t, system.Options{Model: scripted.New(scripted.Text("fine"))})
+	c := connect(t, s.URL)
+	missing := schemas.InputScheme + strings.Repeat("0", 64)
+	store, err := s.Client.JetStream().ObjectStore(deadline(t), schemas.BucketInputs)
+	if err == nil {
+		_, err = store.PutString(deadline(t), strings.Repeat("1", 64), "forged")
+	}
+	if err == nil {
+		_, err = store.PutBytes(deadline(t), strings.Repeat("2", 64), make([]byte, schemas.MaxInputBytes+1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		missing: "not there", "nats://agent_blobs/" + strings.Repeat("0", 64): "dataref is not",
+		schemas.InputScheme + "../x": "dataref is not", schemas.InputScheme + strings.Repeat("1", 64): "another digest",
+		schemas.InputScheme + strings.Repeat("2", 64): "more than",
+	} {
+		if got := refused(t, s, c, schemas.CommandPrompt, ref, ""); !strings.Contains(got, want) {
+			t.Errorf("%s: %q does not say %q", ref, got, want)
+		}
+	}
+	if got := refused(t, s, c, schemas.CommandAbort, missing, ""); !strings.Contains(got, "is for prompt") {
+		t.Errorf("an abort by reference: %q", got)
+	}
+	if got := refused(t, s, c, schemas.CommandPrompt, missing, `{"text":"x"}`); !strings.Contains(got, "both") {
+		t.Errorf("data and a reference: %q", got)
+	}
+	if res := result(t, prompt(t, c.Session("s1"), "still there?")); res.Text() != "fine" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+// refused sends a command that refers to its data, and returns why the session refuses it.
+func refused(t *testing.T, s *system.System, c *client.Client, kind schemas.CommandKind, ref, data string) string {
+	t.Helper()
+	m := nats.NewMsg(c.Subjects().Command("s1", kind))
+	m.Data = []byte(data)
+	id := "refused-" + rand.Text()
+	for name, value := range map[string]string{schemas.HeaderSpecVersion: schemas.SpecVersion, schemas.HeaderID: id,
+		schemas.HeaderSource: "/test", schemas.HeaderType: schemas.CloudEventType(kind), schemas.HeaderDataRef: ref} {
+		m.Header.Set(name, schemas.EncodeHeaderValue(value))
+	}
+	if _, err := s.Client.JetStream().PublishMsg(deadline(t), m); err != nil {
+		t.Fatal(err)
+	}
+	var reason string
+	s.Until(t, "s1", "the refusal of "+id, func(e schemas.Event) bool {
+		r, ok := e.Data.(*schemas.CommandRejected)
+		if ok && r.CommandID == id {
+			reason = r.Reason
+		}
+		return reason != ""
+	})
+	return reason
+}

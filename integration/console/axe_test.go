@@ -1,0 +1,73 @@
+//go:build unix
+
+package console_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// axe looks for what people with screen readers, keyboards or poor eyes cannot use, and fails for what is serious.
+func (w *window) axe(script, what string) {
+	w.t.Helper()
+	eval[bool](w, script+"; true")
+	found := eval[[]struct{ Id, Impact, Help, Nodes string }](w, `axe.run().then((r) => r.violations.filter((v) =>
+		v.impact === "serious" || v.impact === "critical").map((v) => ({ Id: v.id, Impact: v.impact, Help: v.help,
+		Nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 150) + " " + n.failureSummary.slice(0, 200)).join(" | ") })))`)
+	for _, v := range found {
+		w.t.Errorf("%s: %s (%s): %s: %s", what, v.Id, v.Impact, v.Help, v.Nodes)
+	}
+}
+
+// axe-core finds nothing serious in any view, by day and by night, and everything can be reached by the keyboard.
+func TestAccessibility(t *testing.T) {
+	raw, err := os.ReadFile("../../console/bundle/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		if how := "run npm ci in console/bundle"; os.Getenv("CI") != "" {
+			t.Fatal(how)
+		} else {
+			t.Skip(how)
+		}
+	}
+	axe := string(raw)
+	model := chunked(t, echo("first"), scripted.Text("done"), echo("second"), scripted.Text("done"))
+	w := newWorld(t, system.Options{Model: model,
+		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
+	w.Send(t, "s1", schemas.CommandPrompt, "go")
+	w.Send(t, "s2", schemas.CommandPrompt, `{"text":3}`)
+	page := w.open("#/s/s1")
+	for _, scheme := range []string{"light", "dark"} {
+		page.scheme(scheme)
+		for hash, selector := range map[string]string{"#/": ".row", "#/s/s1": ".approval.asks", "#/approvals": ".card",
+			"#/s/s1/e/4": ".raw", "#/fleet": ".card"} {
+			page.do(chromedp.Navigate(w.site + "/" + hash))
+			page.until("the view is there", "document.querySelector("+quoted(selector)+")")
+			page.axe(axe, scheme+" "+hash)
+		}
+	}
+	// From the list into a session and to its end, without a mouse.
+	page.do(chromedp.Navigate(w.site + "/#/approvals"))
+	page.shows(".card", "s1")
+	press := func(keys string) {
+		for _, key := range keys {
+			page.do(chromedp.KeyEvent(string(key)))
+		}
+	}
+	press("gs")
+	page.shows(".row", "go")
+	eval[bool](page, "(document.querySelector('.virtual').focus(), true)")
+	press("j")
+	page.until("the row has the focus", "document.activeElement.matches('.row')")
+	press(enter)
+	page.until("the answer is there", "document.querySelector('.answer .primary')")
+	eval[bool](page, "(document.querySelector('.answer .primary').focus(), true)")
+	press(enter)
+	page.shows(".end", "done")
+}

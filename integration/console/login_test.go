@@ -1,0 +1,40 @@
+//go:build unix
+
+package console_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Where the NATS server asks who somebody is, so does the console, and keeps the answer for the tab.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(),
+		NoLog: true, NoSigs: true, Username: "ann", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+	page := newWindow(t)
+	page.do(chromedp.Navigate(serveConsole(t, "nats://"+s.Addr().String())))
+	page.shows(".login", "The server asks")
+	page.types("input[autocomplete=username]", "ann")
+	page.types("input[type=password]", "wrong"+enter)
+	page.shows(".login", "The server refuses these.")
+	page.types("input[type=password]", "secret"+enter)
+	page.shows(".link.up", "connected")
+	page.do(chromedp.Reload())
+	page.shows(".link.up", "connected")
+	if kept := eval[int](page, "localStorage.length"); kept != 0 {
+		t.Error("the credentials outlive the tab")
+	}
+}

@@ -1,0 +1,48 @@
+//go:build unix
+
+package console_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A session of 4,000 events is there at once, its end first, and the rest on demand; every event can be gone to.
+func TestLongSession(t *testing.T) {
+	script := make([]scripted.Response, 0, 500)
+	for n := range 499 {
+		script = append(script, echo(fmt.Sprintf("call %d", n)))
+	}
+	script = append(script, scripted.Text("that was all"))
+	w := newWorld(t, system.Options{Model: chunked(t, script...), Limits: schemas.Limits{MaxTurns: 1000}})
+	log := w.Prompted(t, "s1", "go", 1)
+	if len(log) < 4000 {
+		t.Fatalf("the session has %d events", len(log))
+	}
+	page := newWindow(t)
+	page.do(chromedp.Navigate(w.site + "/#/s/s1"))
+	page.shows(".entries", "that was all")
+	painted := eval[float64](page, "performance.now()")
+	page.until("all of it is read", "document.querySelector('.composer')")
+	if n := eval[int](page, "document.querySelectorAll('.list > article').length"); n > 200 {
+		t.Errorf("%d entries are on the page", n)
+	}
+	page.click(".earlier", "Show 120 earlier")
+	page.until("more are shown", "document.querySelectorAll('.list > article').length > 200")
+	page.until("the place is kept", "document.querySelector('.entries').scrollTop > 1000")
+	page.do(chromedp.Navigate(w.site + "/#/s/s1/e/2000"))
+	page.shows(".raw h2", "Event 2000:")
+	// Somebody drags the scrubber: each step folds half of the log.
+	took := eval[float64](page, `new Promise((done) => {
+		const e = document.querySelector("input[type=range]"); const began = performance.now();
+		let at = 2000; const step = () => { if (at === 2060) return done((performance.now() - began) / 60); e.value = ++at;
+		e.dispatchEvent(new Event("input", { bubbles: true })); requestAnimationFrame(step); }; step(); })`)
+	t.Logf("%d events: shown %.0f ms after the page was asked for; %.1f ms a step of the scrubber",
+		len(log), painted, took)
+}

@@ -1,0 +1,136 @@
+package loop_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// longSession is a session that has been compacted many times, and one with the same context that has not.
+type longSession struct {
+	t testing.TB
+	s *loop.State
+	n int
+}
+
+func (l *longSession) apply(data schemas.EventData) {
+	l.t.Helper()
+	e := l.s.Envelope(data)
+	e.Session, e.Time = "s1", time.UnixMilli(int64(e.Seq)).UTC()
+	if err := l.s.Apply(e); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// run is a run of one prompt; whatever is due after it is done too.
+func (l *longSession) run(window int64) {
+	l.t.Helper()
+	l.n++
+	text := fmt.Sprint("prompt ", l.n, strings.Repeat(" word", 100))
+	prompt := &schemas.Prompt{Input: schemas.Input{Text: text}}
+	raw, _ := schemas.Marshal(prompt)
+	for _, data := range loop.Accept(l.s, schemas.Command{ID: fmt.Sprintf("01J9ZK3V5Q8R7T6Y5W4X3%05d", l.n), Data: prompt}, raw,
+		loop.Rules{}) {
+		l.apply(data)
+	}
+	config := &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, ContextWindow: window,
+		Compaction: schemas.CompactionPolicy{Enabled: true, ReserveTokens: 2000, KeepRecentTokens: 4000}}
+	reply := func(text string) *schemas.AssistantMessage {
+		return &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: text}}, StopReason: schemas.StopStop}
+	}
+	for {
+		switch step := loop.Next(l.s).(type) {
+		case loop.Emit:
+			l.apply(step.Data)
+		case loop.StartRun:
+			l.apply(&schemas.AgentStart{Config: config, Inputs: []string{step.Inputs[0].CommandID}})
+		case loop.CallModel:
+			id := l.s.MessageID()
+			l.apply(&schemas.MessageStart{MessageID: id, Role: schemas.RoleAssistant})
+			m := reply("reply" + strings.Repeat(" word", 100))
+			l.apply(&schemas.MessageEnd{MessageID: id, Message: schemas.AnyMessage{Message: m}})
+		case loop.StartCompaction:
+			l.apply(l.s.CompactionStart(step, *config))
+		case loop.Summarize:
+			l.apply(l.s.SummaryEnd(reply("summary"+strings.Repeat(" of words", 100)), false))
+		default:
+			return
+		}
+	}
+}
+
+// compactions plays runs until the context was compacted so many times.
+func compactions(t testing.TB, times int) *loop.State {
+	t.Helper()
+	l := &longSession{t: t, s: &loop.State{Session: "s1"}}
+	for done, last := 0, ""; done < times; {
+		l.run(12_000)
+		if first := l.s.Messages[0].ID; first[0] == 'e' && first != last {
+			last = first
+			done++
+		}
+	}
+	return l.s
+}
+
+// TestACompactedStateIsAsLargeAsItsContext wants the state of a session, after a hundred compactions, within 1.5 times
+// that of a fresh one with the same context.
+func TestACompactedStateIsAsLargeAsItsContext(t *testing.T) {
+	t.Parallel()
+	old := compactions(t, 100)
+	fresh := &longSession{t: t, s: &loop.State{Session: "s1"}}
+	fresh.apply(old.Branched())
+	fresh.run(1_000_000)
+	got, want := len(marshal(t, old)), len(marshal(t, fresh.s))
+	t.Logf("%d events, %d runs: %d bytes; fresh %d", old.Seq, old.Runs, got, want)
+	if float64(got) > 1.5*float64(want) {
+		t.Errorf("the state has %d bytes after a hundred compactions, a fresh one with the same context %d", got, want)
+	}
+}
+
+func loaded(raw []byte) (*loop.State, error) {
+	s := new(loop.State)
+	return s, json.Unmarshal(raw, s)
+}
+
+func BenchmarkWakingAfterThousandCompactions(b *testing.B) {
+	s := compactions(b, 1000)
+	raw, err := schemas.Marshal(s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if _, err := loaded(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCompaction is all that a compaction takes beside its model call.
+func BenchmarkCompaction(b *testing.B) {
+	l := &longSession{t: b, s: &loop.State{Session: "s1"}}
+	for range 300 {
+		l.run(1_000_000)
+	}
+	config := l.s.Config
+	config.Compaction.KeepRecentTokens = 20_000
+	for b.Loop() {
+		copied := *l.s
+		one := &longSession{t: b, s: &copied}
+		one.apply(copied.CompactionStart(loop.StartCompaction{Reason: schemas.CompactThreshold}, config))
+		for {
+			if _, more := copied.SummaryRequest(); !more {
+				break
+			}
+			one.apply(copied.SummaryEnd(&schemas.AssistantMessage{StopReason: schemas.StopStop,
+				Content: schemas.Contents{schemas.Text{Text: "summary"}}}, false))
+		}
+		one.apply(loop.Next(&copied).(loop.Emit).Data)
+	}
+}

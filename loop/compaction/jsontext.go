@@ -1,0 +1,141 @@
+package compaction
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A member is one member of a JSON object.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members reads an object's members in the order in which JavaScript lists them: indexes first, in order; then the
+// others as they stand, a name that occurs twice at its first place with its last value.
+func members(object json.RawMessage) (list []member, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, false
+	}
+	at := map[string]int{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, false
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, false
+		}
+		name, _ := key.(string)
+		if i, twice := at[name]; twice {
+			list[i].value = value
+			continue
+		}
+		at[name] = len(list)
+		list = append(list, member{name, value})
+	}
+	slices.SortStableFunc(list, func(a, b member) int {
+		x, xIs := arrayIndex(a.key)
+		y, yIs := arrayIndex(b.key)
+		switch {
+		case xIs && yIs:
+			return int(int64(x) - int64(y))
+		case xIs:
+			return -1
+		case yIs:
+			return 1
+		}
+		return 0
+	})
+	return list, true
+}
+
+func arrayIndex(key string) (uint32, bool) {
+	n, err := strconv.ParseUint(key, 10, 32)
+	return uint32(n), err == nil && n < math.MaxUint32 && strconv.FormatUint(n, 10) == key
+}
+
+// compactJSON is a value as JSON.stringify writes it. What is no JSON stays as it is.
+func compactJSON(raw json.RawMessage) string {
+	if !json.Valid(raw) {
+		return string(raw)
+	}
+	return string(appendCompact(nil, bytes.TrimSpace(raw), 0))
+}
+
+// maxDepth bounds the work for values within values: what is deeper only loses its blanks.
+const maxDepth = 50
+
+func appendCompact(b []byte, raw json.RawMessage, depth int) []byte {
+	if depth > maxDepth {
+		compact := bytes.NewBuffer(b)
+		_ = json.Compact(compact, raw) // it is valid
+		return compact.Bytes()
+	}
+	switch raw[0] {
+	case '{':
+		list, _ := members(raw)
+		b = append(b, '{')
+		for i, m := range list {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendQuoted(b, m.key), ':')
+			b = appendCompact(b, m.value, depth+1)
+		}
+		return append(b, '}')
+	case '[':
+		var list []json.RawMessage
+		_ = json.Unmarshal(raw, &list)
+		b = append(b, '[')
+		for i, item := range list {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendCompact(b, item, depth+1)
+		}
+		return append(b, ']')
+	case '"':
+		var s string
+		_ = json.Unmarshal(raw, &s)
+		return appendQuoted(b, s)
+	case 't', 'f', 'n':
+		return append(b, raw...)
+	}
+	return appendNumber(b, string(raw))
+}
+
+func appendNumber(b []byte, text string) []byte {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return append(b, "null"...) // beyond all numbers
+	}
+	if f == 0 {
+		return append(b, '0') // no sign
+	}
+	number, _ := json.Marshal(f) // ECMAScript's form
+	return append(b, number...)
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch i := strings.IndexRune("\"\\\b\f\n\r\t", r); {
+		case i >= 0:
+			b = append(b, '\\', `"\bfnrt`[i])
+		case r < 0x20:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+		default:
+			b = append(b, string(r)...)
+		}
+	}
+	return append(b, '"')
+}

@@ -1,0 +1,80 @@
+package compaction
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Why a reply is no summary. None of them is ever put in the place of what it should stand for.
+var (
+	// ErrAborted says that the request was aborted.
+	ErrAborted = errors.New("summarization aborted")
+	// ErrEmpty says that the reply has no text.
+	ErrEmpty = errors.New("the model returned an empty summary")
+	// ErrCutOff says that the reply ended at its output limit.
+	ErrCutOff = errors.New("the summary was cut off by the output limit")
+)
+
+// A Result is a compaction: what its entry holds.
+type Result struct {
+	Summary      string
+	FirstKept    string
+	TokensBefore int64
+	Files        FileLists
+}
+
+// Summarize puts the summary together from the replies to [Preparation.Requests], in their order. The error names the
+// request that failed; it wraps [ErrAborted], [ErrEmpty] or [ErrCutOff], or has the text of the failure that the reply
+// reports.
+func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, error) {
+	requests := p.Requests(Asking{})
+	if len(replies) != len(requests) {
+		return Result{}, fmt.Errorf("%d replies to %d requests for a summary", len(replies), len(requests))
+	}
+	history, prefix := "No prior history.", ""
+	for i, r := range requests {
+		text, err := summaryText(replies[i], "Unknown error")
+		switch {
+		case err != nil && r.Kind == RequestTurnPrefix:
+			//lint:ignore ST1005 the text is pi's
+			return Result{}, fmt.Errorf("Turn prefix summarization failed: %w", err)
+		case err != nil:
+			//lint:ignore ST1005 the text is pi's
+			return Result{}, fmt.Errorf("Summarization failed: %w", err)
+		case r.Kind == RequestTurnPrefix:
+			prefix = text
+		default:
+			history = text
+		}
+	}
+	if p.asksPrefix() {
+		history += "\n\n---\n\n**Turn Context (split turn):**\n\n" + prefix
+	}
+	files := p.Files.Lists()
+	return Result{
+		Summary: history + files.Text(), FirstKept: p.FirstKept, TokensBefore: p.TokensBefore, Files: files,
+	}, nil
+}
+
+// summaryText is the text of a reply, if it is a summary. A failure that tells nothing is told as unknown.
+func summaryText(reply *schemas.AssistantMessage, unknown string) (string, error) {
+	switch reply.StopReason {
+	case schemas.StopAborted:
+		return "", ErrAborted
+	case schemas.StopLength:
+		return "", ErrCutOff
+	case schemas.StopError:
+		if reply.ErrorMessage == "" {
+			return "", errors.New(unknown)
+		}
+		return "", errors.New(reply.ErrorMessage)
+	}
+	text := strings.Join(texts(reply.Content), "\n")
+	if strings.TrimSpace(text) == "" {
+		return "", ErrEmpty
+	}
+	return text, nil
+}

@@ -1,0 +1,255 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// startCompaction begins a compaction with the configuration that counts now: the run's, or between runs that of the
+// next one.
+func (d *Driver) startCompaction(ctx context.Context, step loop.StartCompaction) error {
+	config, err := d.summaryConfig(ctx)
+	if err != nil {
+		return err
+	}
+	d.View(func(s *loop.State) {
+		if next, ok := loop.Next(s).(loop.StartCompaction); ok && next == step { // a command may have come meanwhile
+			_, err = d.append(ctx, s.CompactionStart(step, config), step.CommandID)
+		}
+	})
+	return err
+}
+
+// summaryConfig is the configuration that summaries are made by. Where that of the next run cannot be had it is that of
+// the run before.
+func (d *Driver) summaryConfig(ctx context.Context) (config schemas.RunConfig, err error) {
+	var set loop.Settings
+	running := false
+	d.View(func(s *loop.State) { config, set, running = s.Config, s.Settings.Clone(), s.Run != nil })
+	if running {
+		return config, nil
+	}
+	var next schemas.RunConfig
+	failure := d.outside("configure", func() (err error) {
+		next, err = d.o.Configure(ctx, d.session, set)
+		return err
+	})
+	if ctx.Err() != nil {
+		return config, ctx.Err()
+	}
+	if failure != nil {
+		d.logPanic(failure)
+		return config, nil
+	}
+	return next, nil
+}
+
+// summarize asks a model for a summary and stores what comes of it.
+func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
+	if over, err := d.waitUntil(ctx, step.NotBefore); !over || err != nil {
+		return err
+	}
+	if asked, err := d.askBeforeCompact(ctx); asked || err != nil {
+		return err
+	}
+	if err := d.verifyOwnership(ctx); err != nil {
+		return err
+	}
+	var request loop.SummaryRequest
+	var seq uint64
+	ok := false
+	d.View(func(s *loop.State) { request, ok = s.SummaryRequest(); seq = s.Seq })
+	if !ok {
+		return nil
+	}
+	idle := false
+	signal := d.runSignal(ctx)
+	d.View(func(s *loop.State) { idle = s.Run == nil })
+	if idle {
+		defer d.endSignal()
+	}
+	started := d.o.Clock.Now()
+	reply, code := d.askForSummary(ctx, signal, request)
+	if ctx.Err() != nil {
+		return ctx.Err() // the process goes down: whoever resumes asks again
+	}
+	d.countForProfile(ctx, fmt.Sprintf("s%d", seq), reply)
+	took := d.o.Clock.Now().Sub(started).Milliseconds()
+	var err error
+	d.View(func(s *loop.State) {
+		retryable := code.Retryable() || code == "" && d.o.Retryable != nil && d.o.Retryable(reply)
+		end := s.SummaryEnd(reply, retryable && reply.StopReason == schemas.StopError)
+		if end == nil {
+			return
+		}
+		if end.DurationMs = took; reply.StopReason == schemas.StopError {
+			end.FailureCode = code
+		}
+		_, err = d.append(ctx, end, "")
+	})
+	return err
+}
+
+// askForSummary returns the model's reply; what goes wrong is a failed one.
+func (d *Driver) askForSummary(ctx, signal context.Context, r loop.SummaryRequest) (*schemas.AssistantMessage,
+	schemas.FailureCode) {
+	model := r.Ask.Model
+	made := func(stop schemas.StopReason, why string) *schemas.AssistantMessage {
+		return &schemas.AssistantMessage{
+			API: model.API, Provider: model.Provider, Model: model.ID, StopReason: stop,
+			ErrorMessage: strings.ToValidUTF8(why, "\uFFFD"), Timestamp: d.o.Clock.Now().UnixMilli(),
+		}
+	}
+	if why := d.summaryOverProfile(ctx); why != "" {
+		return made(schemas.StopError, why), schemas.FailureQuota
+	}
+	req, err := d.summaryModelRequest(signal, r)
+	c := &modelCall{d: d, ctx: ctx, req: req, silent: true}
+	watched, stop := c.idle.start(d, signal)
+	defer stop()
+	var final *schemas.AssistantMessage
+	if err == nil {
+		final, err = c.read(watched)
+	}
+	switch {
+	case signal.Err() != nil:
+		reply := made(schemas.StopAborted, textRequestAborted)
+		if final != nil {
+			reply.Usage = final.Usage
+		}
+		return reply, ""
+	case c.idle.fired():
+		return made(schemas.StopError, fmt.Sprintf("model %s sent nothing for %s", model, d.o.IdleTimeout)),
+			schemas.FailureTimeout
+	case err != nil:
+		d.logPanic(err)
+		return made(schemas.StopError, err.Error()), schemas.FailureCodeOf(err)
+	case final == nil:
+		return made(schemas.StopError, errNoEnd.Error()), schemas.FailureConnection
+	}
+	return schemas.ValidReply(final), c.failure
+}
+
+// summaryModelRequest is what the model is asked: one message, no tools.
+func (d *Driver) summaryModelRequest(signal context.Context, r loop.SummaryRequest) (schemas.ModelRequest, error) {
+	req := schemas.ModelRequest{
+		Model: r.Ask.Model, SystemPrompt: r.SystemPrompt, ThinkingLevel: r.ThinkingLevel, MaxTokens: r.MaxTokens,
+		Messages:  schemas.Messages{r.Message(d.o.Clock.Now().UnixMilli())},
+		SessionID: d.session, APIKey: d.o.APIKey, Attempt: r.Attempt,
+	}
+	return req, d.apiKey(signal, &req)
+}
+
+// summaryOverProfile says why the profile's budget forbids a summary, or "".
+func (d *Driver) summaryOverProfile(ctx context.Context) string {
+	profile, budget, ok := d.profileBudget()
+	if !ok || d.counted(ctx) != nil {
+		return ""
+	}
+	var tokens int64
+	var cost float64
+	err := d.outside("budget", func() (err error) {
+		tokens, cost, err = d.o.Budgets.Spent(ctx, profile, budget.Per, d.o.Clock.Now())
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("budget of profile %s: %v", profile, err)
+	case spent(tokens, cost, budget, 1):
+		return textOverProfile
+	}
+	return ""
+}
+
+// askBeforeCompact asks the services of session_before_compact, once; where it has asked, the step is to be chosen
+// again.
+func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
+	var hook schemas.HookName
+	var req schemas.HookRequest
+	d.View(func(s *loop.State) { hook, req = s.SummaryHook() })
+	if hook == "" {
+		return false, nil
+	}
+	q := d.inquiryBeside(ctx, hook)
+	if q == nil {
+		return false, nil
+	}
+	decision := &schemas.HookDecision{CommandID: req.CommandID}
+	err = q.ask(ctx, d.runSignal(ctx), &req, func(a schemas.HookAnswer) (bool, error) {
+		switch {
+		case a.Cancel:
+			decision.Block, decision.Compaction = true, nil
+			return true, errDecided
+		case a.Compaction != nil:
+			decision.Compaction = a.Compaction
+			return true, nil
+		}
+		return false, nil
+	})
+	if err != nil {
+		return true, err
+	}
+	q.record(decision)
+	return true, d.emit(ctx, decision, req.CommandID)
+}
+
+// inquiryBeside is the inquiry of a hook that is asked at outside of a run too: then it is those of the session's
+// profile who are asked.
+func (d *Driver) inquiryBeside(ctx context.Context, hook schemas.HookName) *inquiry {
+	var refs []schemas.HookRef
+	var set loop.Settings
+	running := false
+	d.View(func(s *loop.State) { refs, set, running = s.Config.Hooks, s.Settings.Clone(), s.Run != nil })
+	if !running && d.o.InputHooks != nil {
+		refs = d.inputHooks(ctx, set)
+	}
+	return d.inquiry(hook, refs)
+}
+
+// askBeforeTree asks the services of session_before_tree about the navigation under way, once.
+func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool, err error) {
+	var req schemas.HookRequest
+	decided := true
+	d.View(func(s *loop.State) {
+		if n := s.Navigating; n != nil && n.Decision == nil {
+			command := n.Navigate
+			decided, req = false, schemas.HookRequest{CommandID: n.CommandID, Navigation: &command, Messages: s.Left(path)}
+		}
+	})
+	if decided {
+		return false, nil
+	}
+	q := d.inquiryBeside(ctx, schemas.HookSessionBeforeTree)
+	if q == nil {
+		return false, nil
+	}
+	decision := &schemas.HookDecision{CommandID: req.CommandID}
+	err = q.ask(ctx, ctx, &req, func(a schemas.HookAnswer) (changed bool, err error) {
+		if a.Cancel {
+			decision.Block = true
+			return true, errDecided
+		}
+		if a.Summary != "" {
+			decision.Summary, changed = a.Summary, true
+		}
+		if a.CustomInstructions != nil {
+			decision.CustomInstructions, changed = a.CustomInstructions, true
+		}
+		if a.ReplaceInstructions != nil {
+			decision.ReplaceInstructions, changed = a.ReplaceInstructions, true
+		}
+		if a.Label != nil {
+			decision.Label, changed = a.Label, true
+		}
+		return changed, nil
+	})
+	if err != nil {
+		return true, err
+	}
+	q.record(decision)
+	return true, d.emit(ctx, decision, req.CommandID)
+}

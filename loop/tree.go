@@ -1,0 +1,153 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/loopbus/loopbus/loop/compaction"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Tree is where a session's next entry is put: below Leaf, the newest entry of the path, "" for the root. It is a fold
+// of its own, which needs no more than the events of a legal log: what it does with others is not said.
+type Tree struct {
+	Leaf   string `json:"leaf,omitempty"`
+	Before string `json:"before,omitempty"` // the leaf before the newest entry was added; "" once it was moved
+}
+
+// Node is an entry of a session's tree: a child of Parent, or a root. Message is what it is on the path, nil for an
+// entry that no model is shown. Seq is the sequence of its event.
+type Node struct {
+	ID, Parent string
+	Seq        uint64
+	Type       schemas.TreeEntryType
+	CustomType string
+	Message    schemas.Message
+}
+
+// entryID is the id of the entry that an event with this sequence makes, where it has no message's.
+func entryID(seq uint64) string { return fmt.Sprintf("e%d", seq) }
+
+// EntrySeq returns the sequence that an entry's id was made of, which is that of its event or, for a message, of its
+// message_start. It is false for what is no id.
+func EntrySeq(id string) (seq uint64, ok bool) {
+	if len(id) < 2 {
+		return 0, false
+	}
+	digits, _, _ := strings.Cut(id[1:], ".")
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, err == nil && seq > 0
+}
+
+// Apply folds an event and returns the entries that it adds, in the order of the path.
+func (t *Tree) Apply(e schemas.Event) []Node {
+	n := Node{ID: entryID(e.Seq), Seq: e.Seq}
+	switch d := e.Data.(type) {
+	case *schemas.MessageEnd:
+		if d.Interrupted {
+			return nil
+		}
+		n.ID, n.Type, n.Message = d.MessageID, schemas.EntryMessage, d.Message.Message
+	case *schemas.Custom:
+		n.Type, n.CustomType = schemas.EntryCustom, d.CustomType
+	case *schemas.AddMessage:
+		n.Type, n.CustomType, n.Message = schemas.EntryCustomMessage, d.CustomType, customMessage(e, d)
+	case *schemas.Leaf:
+		t.Leaf, t.Before = d.LeafID, ""
+		if d.Summary == nil {
+			return nil
+		}
+		n.Type, n.Message = schemas.EntryBranchSummary, branchSummary(e, d.Summary)
+	case *schemas.SessionBranched:
+		return t.root(e.Seq, "b", d.Messages)
+	case *schemas.TranscriptReplaced:
+		return t.root(e.Seq, "x", d.Messages)
+	case *schemas.AutoRetryStart:
+		t.forget(d.MessageID)
+		return nil
+	case *schemas.CompactionStart:
+		t.forget(d.MessageID)
+		return nil
+	case *schemas.CompactionEnd:
+		if d.ErrorMessage != "" || d.Aborted {
+			return nil
+		}
+		n.Type, n.Message = schemas.EntryCompaction, compactionSummary(e, d)
+	case *schemas.ModelFallback:
+		t.forget(d.MessageID)
+		return nil
+	default:
+		return nil
+	}
+	t.add(&n)
+	return []Node{n}
+}
+
+func (t *Tree) add(n *Node) {
+	n.Parent = t.Leaf
+	t.Before, t.Leaf = t.Leaf, n.ID
+}
+
+// root begins a path of its own with messages that come from outside.
+func (t *Tree) root(seq uint64, letter string, messages schemas.Messages) []Node {
+	*t = Tree{}
+	nodes := make([]Node, len(messages))
+	for i, m := range messages {
+		nodes[i] = Node{ID: outsideID(letter, seq, i), Seq: seq, Type: entryType(m), Message: m}
+		t.add(&nodes[i])
+	}
+	return nodes
+}
+
+// outsideID is the id of the nth message that an event has brought from outside.
+func outsideID(letter string, seq uint64, n int) string {
+	return fmt.Sprintf("%s%d.%d", letter, seq, n)
+}
+
+func entryType(m schemas.Message) schemas.TreeEntryType {
+	switch m.MessageRole() {
+	case compaction.RoleCustom:
+		return schemas.EntryCustomMessage
+	case compaction.RoleBranchSummary:
+		return schemas.EntryBranchSummary
+	case compaction.RoleCompactionSummary:
+		return schemas.EntryCompaction
+	}
+	return schemas.EntryMessage
+}
+
+// forget takes a reply that is asked for again off the path, if nothing has been put below it: it stays in the tree, and
+// the next one is beside it.
+func (t *Tree) forget(id string) {
+	if t.Leaf == id && id != "" {
+		t.Leaf, t.Before = t.Before, ""
+	}
+}
+
+// customMessage is what a custom_message is on the path.
+func customMessage(e schemas.Event, d *schemas.AddMessage) schemas.Message {
+	content, err := schemas.Marshal(d.Content)
+	if err != nil {
+		content = nil // of blocks that nobody has validated
+	}
+	return compaction.CustomMessage(d.CustomType, content, d.Display, d.Details, unixMilli(e.Time))
+}
+
+// branchSummary is what a summary of the branch that was left is on the path.
+func branchSummary(e schemas.Event, d *schemas.BranchSummary) schemas.Message {
+	return made(struct {
+		Role schemas.Role `json:"role"`
+		schemas.BranchSummary
+		Timestamp int64 `json:"timestamp,omitempty"`
+	}{compaction.RoleBranchSummary, *d, unixMilli(e.Time)}, compaction.RoleBranchSummary)
+}
+
+func made(v any, role schemas.Role) schemas.Message {
+	raw, err := schemas.Marshal(v)
+	if err != nil { // details that are no JSON: nobody has validated them
+		raw = json.RawMessage(`{"role":"` + string(role) + `"}`)
+	}
+	return &schemas.CustomMessage{Role: role, Raw: raw}
+}

@@ -1,0 +1,177 @@
+package sessionfile_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// casesDir names a further directory of cases to play.
+const casesDir = "LOOPBUS_SESSION_CASES"
+
+// The recorded behaviour of pi's sessions: files, trees, compaction, summaries of branches. What is meant to differ is
+// listed in testdata/DEVIATIONS.md and played in the better form.
+func TestSessionCases(t *testing.T) {
+	t.Parallel()
+	playAll(t, filepath.Join("testdata", "conformance"))
+}
+
+// Cases that are not part of the repository.
+func TestSessionCasesFurther(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv(casesDir)
+	if dir == "" {
+		t.Skipf("%s names no directory of cases", casesDir)
+	}
+	playAll(t, dir)
+}
+
+// The better forms of the cases that are meant to differ.
+func TestSessionCasesDeviations(t *testing.T) {
+	t.Parallel()
+	listed := deviating(t)
+	if len(listed) == 0 || len(listed) > 10 {
+		t.Errorf("%d cases deviate, want 1 to 10", len(listed))
+	}
+	for _, c := range loadCases(t, filepath.Join("testdata", "deviations")) {
+		if !listed[c.number()] {
+			t.Errorf("%s is not listed", c.Name)
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.play(t)
+		})
+	}
+}
+
+func playAll(t *testing.T, dir string) {
+	t.Helper()
+	listed := deviating(t)
+	for _, c := range loadCases(t, dir) {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			if listed[c.number()] {
+				c = c.better(t)
+			}
+			c.play(t)
+		})
+	}
+}
+
+// better is the form in which a case that is meant to differ is played: its own in testdata/deviations; without one,
+// the file is refused if there is anything in it.
+func (c *sessionCase) better(t *testing.T) *sessionCase {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "deviations", c.number()+"-*.json"))
+	if err != nil || len(files) > 1 {
+		t.Fatalf("%v: %v", files, err)
+	}
+	if len(files) == 1 {
+		return loadCase(t, files[0])
+	}
+	refused := *c
+	refused.Refused = len(blank.ReplaceAll(c.fileText(t), nil)) > 0
+	return &refused
+}
+
+var blank = regexp.MustCompile(`\s+`)
+
+// deviating reads the numbers of cases that begin a row of the table in DEVIATIONS.md.
+func deviating(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "DEVIATIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d{3}) \|`).FindAllSubmatch(text, -1) {
+		numbers[string(row[1])] = true
+	}
+	return numbers
+}
+
+// A sessionCase is a recorded case, or one of ours of the same form. Its format is that of the recordings.
+type sessionCase struct {
+	Name, Why, Kind string
+
+	Lines          []json.RawMessage
+	NoFinalNewline bool
+	Memory         bool
+	Steps          []step
+	// Refused says that the file is no session's and stays as it is: a form of ours.
+	Refused bool
+
+	Text               string
+	Files              map[string][]json.RawMessage
+	Entries            []json.RawMessage
+	Messages           []json.RawMessage
+	Usages             []json.RawMessage
+	Calls              []caseCall
+	Settings           json.RawMessage
+	Model              caseModel
+	ThinkingLevel      string
+	CustomInstructions string
+	Options            caseOptions
+	Replies            []caseReply
+	Budget             int64
+
+	Expected json.RawMessage
+}
+
+// A caseCall has the arguments of one call of any kind.
+type caseCall struct {
+	Tokens, Window        int64
+	Settings              json.RawMessage
+	Index, Start          int
+	End                   *int
+	Keep                  int64
+	From, To              string
+	Read, Written, Edited []string
+}
+
+type caseModel struct {
+	Reasoning     bool
+	ContextWindow int64
+}
+
+type caseOptions struct {
+	CustomInstructions  string
+	ReplaceInstructions bool
+	ReserveTokens       int64
+}
+
+type caseReply struct {
+	Text         json.RawMessage
+	StopReason   string
+	ErrorMessage string
+}
+
+// number is what a case's name begins with.
+func (c *sessionCase) number() string { return c.Name[:3] }
+
+func loadCases(t *testing.T, dir string) (cases []*sessionCase) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		cases = append(cases, loadCase(t, file))
+	}
+	return cases
+}
+
+func loadCase(t *testing.T, file string) *sessionCase {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := new(sessionCase)
+	if err := json.Unmarshal(expanded(t, data), c); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return c
+}

@@ -1,0 +1,73 @@
+package sessionfile_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+)
+
+// TestPlayerNotices holds that a case fails when anything that it expects is different: each is played with one value
+// of what it expects changed, the deepest of the first that there is.
+func TestPlayerNotices(t *testing.T) {
+	t.Parallel()
+	cases := loadCases(t, filepath.Join("testdata", "conformance"))
+	cases = append(cases, loadCases(t, filepath.Join("testdata", "deviations"))...)
+	listed := deviating(t)
+	for _, c := range cases {
+		if listed[c.number()] && c.Refused || c.Name == "013-no-header" {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			var want any
+			if err := json.Unmarshal(c.Expected, &want); err != nil {
+				t.Fatal(err)
+			}
+			for _, last := range []bool{false, true} {
+				wrong := *c
+				wrong.Expected = marshal(t, changed(want, last))
+				if d := wrong.difference(t); d == "" {
+					t.Errorf("plays as if this were recorded: %s", wrong.Expected)
+				}
+			}
+		})
+	}
+}
+
+// TestPlayerNoticesAFileThatIsOpened holds that a file that should be refused is missed if it is not.
+func TestPlayerNoticesAFileThatIsOpened(t *testing.T) {
+	t.Parallel()
+	c := loadCase(t, filepath.Join("testdata", "conformance", "001-plain.json"))
+	c.Refused = true
+	if d := c.difference(t); d == "" {
+		t.Error("a session's file counts as refused")
+	}
+}
+
+// changed is the value with its first or last leaf changed.
+func changed(v any, last bool) any {
+	switch v := v.(type) {
+	case []any:
+		if len(v) > 0 {
+			i := 0
+			if last {
+				i = len(v) - 1
+			}
+			list := append([]any{}, v...)
+			list[i] = changed(v[i], last)
+			return list
+		}
+	case map[string]any:
+		for _, name := range []string{"messages", "leaf", "id", "result", "path", "summary", "tokens"} {
+			if inner, ok := v[name]; ok {
+				m := map[string]any{}
+				for k := range v {
+					m[k] = v[k]
+				}
+				m[name] = changed(inner, last)
+				return m
+			}
+		}
+	}
+	return "something else"
+}

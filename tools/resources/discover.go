@@ -1,0 +1,115 @@
+package resources
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// contextNames are the names of a directory's context file; the first that exists is it.
+var contextNames = []string{"AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"}
+
+// roots are the folders that skills and templates are looked for in.
+var roots = []string{".agents", ".pi"}
+
+// maxOmitted bounds the list of what was left out.
+const maxOmitted = schemas.MaxResources
+
+// Discover looks through a directory. Which directory it is, whose, and since when, is the caller's to add. files should
+// not lead out of the directory, as those of an [os.Root] do not. An error is the context's cause: what cannot be read
+// is listed as omitted.
+func Discover(ctx context.Context, files fs.FS) (schemas.Resources, error) {
+	f := finder{files: files}
+	f.context()
+	for _, root := range roots {
+		f.skills(ctx, root+"/skills")
+		f.templates(root + "/prompts")
+	}
+	return f.found, context.Cause(ctx)
+}
+
+type finder struct {
+	files fs.FS
+	found schemas.Resources
+	size  int // bytes of the texts found
+}
+
+func (f *finder) context() {
+	for _, name := range contextNames {
+		file, err := f.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			f.found.Context = append(f.found.Context, file)
+		} else {
+			f.omit(name, err)
+		}
+		return
+	}
+}
+
+// omit lists a file that is left out.
+func (f *finder) omit(path string, why error) {
+	if len(f.found.Omitted) < maxOmitted {
+		f.found.Omitted = append(f.found.Omitted, schemas.OmittedResource{Path: path, Reason: reason(why)})
+	}
+}
+
+// reason is an error as it may be announced, without the path, which stands beside it.
+func reason(err error) string {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err
+	}
+	text := err.Error()
+	return text[:min(len(text), 200)]
+}
+
+// read reads a file whole.
+func (f *finder) read(path string) (r schemas.Resource, err error) {
+	info, err := fs.Stat(f.files, path)
+	switch {
+	case err != nil:
+		return r, err
+	case !info.Mode().IsRegular():
+		return r, errors.New("it is no regular file")
+	}
+	file, err := f.files.Open(path)
+	if err != nil {
+		return r, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, schemas.MaxResourceFile+1))
+	switch {
+	case err != nil:
+		return r, err
+	case len(data) > schemas.MaxResourceFile:
+		return r, fmt.Errorf("it is larger than %d bytes", schemas.MaxResourceFile)
+	case !utf8.Valid(data) || slices.Contains(data, 0):
+		return r, errors.New("it is no text in UTF-8")
+	}
+	size, err := announced(data)
+	switch {
+	case err != nil:
+		return r, err
+	case f.size+size > schemas.MaxResourceBytes:
+		return r, fmt.Errorf("with it there would be more than %d bytes", schemas.MaxResourceBytes)
+	}
+	f.size += size
+	sum := sha256.Sum256(data)
+	return schemas.Resource{Path: path, SHA256: hex.EncodeToString(sum[:]), Text: string(data)}, nil
+}
+
+// announced is how long a text is in an announcement.
+func announced(text []byte) (int, error) {
+	data, err := schemas.Marshal(string(text))
+	return len(data), err
+}
