@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -130,6 +131,25 @@ var errLost = errors.New("object lost")
 // if it is not there, or not as it was put.
 func (s *Store) Payload(ctx context.Context, ref string) ([]byte, error) {
 	return s.fetchBlob(ctx, ref)
+}
+
+// PayloadSize is how large the data behind a data reference is, in bytes; 0 where it is gone.
+func (s *Store) PayloadSize(ctx context.Context, ref string) (size int64, err error) {
+	err = s.retry(ctx, func(ctx context.Context) error {
+		bucket, err := s.blobBucket(ctx)
+		if err != nil {
+			return err
+		}
+		info, err := bucket.GetInfo(ctx, strings.TrimPrefix(ref, blobScheme))
+		if err == nil {
+			size = int64(min(info.Size, math.MaxInt64))
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return 0, nil
+	}
+	return size, err
 }
 
 // IsPayload reports whether data is what a data reference is about, by its digest.

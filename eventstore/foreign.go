@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -42,13 +43,20 @@ func (l *Log) fenced(ctx context.Context, newest record) error {
 	return err
 }
 
+// Wherever is the tail of a [Store.Fence] that is stored wherever the log ends.
+const Wherever = math.MaxUint64
+
 // Fence shuts the log of a session for the deletion with this id, if the newest message on its subject is at the
 // sequence tail of the stream; a message that is there already with the same id is as good. It returns the place of the
 // fence. The error wraps [schemas.ErrConflict] where something else has been stored.
 func (s *Store) Fence(ctx context.Context, session, id string, tail uint64) (stream uint64, err error) {
 	m := &nats.Msg{Subject: s.o.Subjects.Event(session), Header: nats.Header{schemas.HeaderDeletion: {id}}}
+	var expected []jetstream.PublishOpt
+	if tail != Wherever {
+		expected = append(expected, jetstream.WithExpectLastSequencePerSubject(tail))
+	}
 	err = s.retry(ctx, func(ctx context.Context) error {
-		ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(tail))
+		ack, err := s.js.PublishMsg(ctx, m, expected...)
 		if err == nil {
 			stream = ack.Sequence
 			return nil

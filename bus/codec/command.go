@@ -204,8 +204,12 @@ func traceParent(s string) string {
 // CommandID is the id that the sender of a message that is no command may know it by, if it gave a legal one. Otherwise
 // it is made of the message's sequence in the inbox, the same at every delivery.
 func CommandID(header nats.Header, seq uint64) string {
-	for _, name := range []string{schemas.HeaderID, jetstream.MsgIDHeader} {
-		if id := first(header, name); id != "" && checkCommandID(id) == nil && !isReserved(id) {
+	event, err := schemas.DecodeHeaderValue(first(header, schemas.HeaderID))
+	if err != nil {
+		event = ""
+	}
+	for _, id := range []string{event, first(header, jetstream.MsgIDHeader)} {
+		if id != "" && checkCommandID(id) == nil && !isReserved(id) {
 			return id
 		}
 	}

@@ -207,3 +207,13 @@ func FuzzDecodeCommand(f *testing.F) {
 		}
 	})
 }
+
+// The id in a header of binary mode is percent-encoded, also where the message is no command.
+func TestTheIDOfABadCommandIsDecoded(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{"a%20b%25": "a b%", "plain": "plain", "bad%2": "cmd-7", "bell%07": "cmd-7"} {
+		if got := codec.CommandID(nats.Header{schemas.HeaderID: {sent}}, 7); got != want {
+			t.Errorf("%q is %q, want %q", sent, got, want)
+		}
+	}
+}

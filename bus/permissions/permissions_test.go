@@ -105,7 +105,7 @@ func allowed(t *testing.T, u permissions.User) (all []string) {
 }
 
 // trusted is what a role may do on purpose that others may not: a worker answers for every session, an auditor reads
-// every log, a runner does everything.
+// every log, a deleter reads and fences every log, a runner does everything.
 func trusted(t *testing.T, u permissions.User) []string {
 	t.Helper()
 	switch u.Roles[0] {
@@ -113,6 +113,8 @@ func trusted(t *testing.T, u permissions.User) []string {
 		return []string{"agent.cmd.*.tool_result"}
 	case permissions.Auditor:
 		return []string{"$JS.API.DIRECT.GET.>"}
+	case permissions.Deleter:
+		return []string{"agent.evt.*", "$JS.API.DIRECT.GET.>", "$JS.API.STREAM.MSG.GET.AGENT_EVT"}
 	case permissions.Runner, permissions.KeylessRunner:
 		return []string{"agent.>", "$JS.API.>"}
 	}

@@ -24,6 +24,7 @@ const (
 	Profiles      Name = "profiles"       // writes profiles
 	Hook          Name = "hook"           // is asked at a hook
 	Worker        Name = "worker"         // executes the calls of one tool
+	Deleter       Name = "deleter"        // deletes, archives and restores all sessions
 	ModelUser     Name = "model_user"     // asks models behind the bus
 	ModelServer   Name = "model_server"   // answers model requests
 	KeyUser       Name = "key_user"       // asks for providers' keys
@@ -98,6 +99,16 @@ var roles = []Role{
 		"$JS.ACK.*.*.AGENT_TOOL.<queue>.>", "<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
 		"<prefix>.dead.AGENT_TOOL.*", "$KV.agent_tools.<queue>.<worker>", "<prefix>.reply.>",
 	}, Subscribe: []string{"<prefix>.cancel.*.*"}},
+	// A purge names its subject in the request, which permissions do not see: who may delete one session may delete all.
+	{Name: Deleter, About: "deletes, archives and restores all sessions", Publish: []string{
+		"$JS.API.STREAM.{PURGE,INFO}.{AGENT_TIMER,AGENT_CMD,AGENT_TOOL,AGENT_UPD,AGENT_DEAD,AGENT_EVT}",
+		"$JS.API.STREAM.{PURGE,INFO}.{KV_agent_snapshots,OBJ_agent_blobs}",
+		"$JS.API.STREAM.INFO.{KV_agent_sessions,KV_agent_deletions}",
+		"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.STREAM.MSG.GET.AGENT_EVT",
+		"$JS.API.DIRECT.GET.{AGENT_EVT,AGENT_TOOL,KV_agent_sessions,KV_agent_deletions,OBJ_agent_blobs}.>",
+		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.>", "$JS.API.CONSUMER.DELETE.OBJ_agent_blobs.*",
+		"$KV.{agent_sessions,agent_deletions}.>", "$O.agent_blobs.>",
+		"<prefix>.evt.*", "<prefix>.cmd.*.abort", "<prefix>.cancel.*.*"}},
 	{Name: ModelUser, About: "asks models (`bus/…`)",
 		Publish: []string{"<prefix>.model.request", "<prefix>.model.call.*"}},
 	{Name: ModelServer, About: "`--serve-models`", Answers: true, NoInbox: true,
@@ -113,7 +124,8 @@ var roles = []Role{
 
 var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Publish: []string{
 	"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
-	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions}.>", "$O.agent_blobs.>", "$SRV.>",
+	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions}.>",
+	"$O.agent_blobs.>", "$SRV.>",
 }, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 
 // Importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,

@@ -3,6 +3,9 @@ package pubsub
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,8 +41,8 @@ func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 	return d
 }
 
-// PublishDead stores a dead letter; it has to succeed before the message is acknowledged. Repeated within two minutes
-// it is stored once. A message too large for another header is cut, which the letter says.
+// PublishDead stores a dead letter; it has to succeed before the message is acknowledged. Repeated by this process within
+// two minutes it is stored once. A message too large for another header is cut, which the letter says.
 func PublishDead(ctx context.Context, js jetstream.JetStream, subjects schemas.Subjects, d Dead) error {
 	msg := d.message(subjects, js.Conn().MaxPayload())
 	if _, err := js.PublishMsg(ctx, msg, natsio.UntilLeader()); err != nil {
@@ -96,6 +99,18 @@ func (d Dead) describe(h nats.Header) {
 		}
 	}
 	if d.StreamSeq > 0 {
-		h[jetstream.MsgIDHeader] = []string{fmt.Sprintf("%s:%d", d.Stream, d.StreamSeq)}
+		h[jetstream.MsgIDHeader] = []string{letterID(d.Stream, d.StreamSeq)}
 	}
+}
+
+// letterKey is known to this process only.
+var letterKey = []byte(rand.Text())
+
+// letterID is the Nats-Msg-Id of a letter. Nobody else can know it beforehand, also not from other letters: who took it
+// would have the letter dropped as a duplicate.
+func letterID(stream string, seq uint64) string {
+	id := fmt.Sprintf("%s:%d", stream, seq)
+	mac := hmac.New(sha256.New, letterKey)
+	mac.Write([]byte(id))
+	return fmt.Sprintf("%s:%x", id, mac.Sum(nil)[:16])
 }

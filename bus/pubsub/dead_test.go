@@ -69,8 +69,12 @@ func TestFailingHandlersEndInDeadLetters(t *testing.T) {
 			got.Header.Del(schemas.HeaderDeadReason)
 			want := nats.Header{
 				schemas.HeaderDeadStream: {"JOBS"}, schemas.HeaderDeadStreamSeq: {"1"}, schemas.HeaderDeadSubject: {"jobs"},
-				schemas.HeaderDeadDeliveries: {"3"}, schemas.HeaderDeadMsgID: {"a"}, "Nats-Msg-Id": {"JOBS:1"},
+				schemas.HeaderDeadDeliveries: {"3"}, schemas.HeaderDeadMsgID: {"a"},
 			}
+			if id := got.Header.Get(jetstream.MsgIDHeader); !strings.HasPrefix(id, "JOBS:1:") {
+				t.Errorf("the id %q", id)
+			}
+			got.Header.Del(jetstream.MsgIDHeader)
 			if d := cmp.Diff(want, got.Header); d != "" {
 				t.Errorf("headers (-want +got):\n%s", d)
 			}
@@ -205,5 +209,31 @@ func TestPublishDead(t *testing.T) {
 				tt.check(t, m)
 			}
 		})
+	}
+}
+
+// Nobody can take a letter's id beforehand, whatever the id of another letter is; told again, a letter is stored once.
+func TestALettersIDCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	letter := func(seq uint64) {
+		t.Helper()
+		d := pubsub.Dead{Session: "s1", Stream: "AGENT_CMD", StreamSeq: seq, Subject: "agent.cmd.1.s1.prompt", Reason: "x"}
+		if err := pubsub.PublishDead(bustest.Deadline(t), c.JetStream(), c.Subjects(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	letter(1)
+	id := deadLetters(t, c)[0].Header.Get(jetstream.MsgIDHeader)
+	for _, guess := range []string{"AGENT_CMD:2", strings.Replace(id, "AGENT_CMD:1", "AGENT_CMD:2", 1)} {
+		if _, err := c.JetStream().Publish(bustest.Deadline(t), c.Subjects().Dead("AGENT_CMD", "s9"), nil,
+			jetstream.WithMsgID(guess)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	letter(2)
+	letter(2)
+	if letters := deadLetters(t, c); len(letters) != 4 || letters[3].Header.Get(schemas.HeaderDeadStreamSeq) != "2" {
+		t.Errorf("%d letters", len(letters))
 	}
 }

@@ -63,9 +63,6 @@ type Deleted struct {
 	Shared int
 }
 
-// attempts is how often a session that goes on while it is being deleted is tried again with Force.
-const attempts = 5
-
 // Delete deletes all there is of a session: log, snapshot, payloads, what is in its inbox, calls, timers, updates, dead
 // letters, and its entry in the index. A command that is sent afterwards begins the session anew. A deletion that was
 // interrupted is gone on with first.
@@ -76,19 +73,14 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (Deleted, error) {
 	if err := schemas.CheckSession(r.Session); err != nil {
 		return Deleted{}, fmt.Errorf("retention: delete: %w", err)
 	}
-	for attempt := 1; ; attempt++ {
-		done, err := d.delete(ctx, r)
-		if r.Force && r.At == 0 && attempt < attempts && errors.Is(err, schemas.ErrConflict) {
-			continue
-		}
-		if errors.Is(err, schemas.ErrConflict) {
-			err = fmt.Errorf("%w: it has gone on: %w", ErrBusy, err)
-		}
-		if err != nil {
-			return done, fmt.Errorf("retention: delete session %s: %w", r.Session, err)
-		}
-		return done, nil
+	done, err := d.delete(ctx, r)
+	if errors.Is(err, schemas.ErrConflict) {
+		err = fmt.Errorf("%w: it has gone on: %w", ErrBusy, err)
 	}
+	if err != nil {
+		return done, fmt.Errorf("retention: delete session %s: %w", r.Session, err)
+	}
+	return done, nil
 }
 
 func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err error) {
@@ -114,7 +106,7 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 			return done, err
 		}
 	}
-	if r.At != 0 && r.At != c.tail {
+	if r.At != 0 && r.At != c.end {
 		return done, &schemas.ConflictError{Session: r.Session, Seq: c.events}
 	}
 	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, session: r.Session}
@@ -123,6 +115,9 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	}
 	if err := d.after("record"); err != nil {
 		return done, err
+	}
+	if r.Force && r.At == 0 {
+		c.tail = eventstore.Wherever // a run that does not end goes on appending
 	}
 	if _, err := d.o.Store.Fence(ctx, r.Session, rec.ID, c.tail); err != nil {
 		if errors.Is(err, schemas.ErrConflict) {

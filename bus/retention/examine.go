@@ -24,6 +24,7 @@ var ErrNoSession = errors.New("no such session")
 // condition is what a session is found to be doing.
 type condition struct {
 	tail   uint64 // place of the newest message on the log's subject
+	end    uint64 // that of the log's newest message
 	events uint64
 	last   time.Time // of its newest event
 	busy   []string  // what is under way
@@ -50,6 +51,9 @@ func (d *Deleter) examine(ctx context.Context, session string) (c condition, err
 			return c, err
 		}
 		c.tail = m.Stream
+		if !m.Foreign {
+			c.end = m.Stream
+		}
 		if m.Foreign || damaged {
 			continue
 		}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/retention/archive"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -28,8 +30,8 @@ type logs struct {
 	store *eventstore.Store
 }
 
-// withLogs connects to the server, or starts one on the store that nobody but this process can reach, and has do read
-// the logs. Nothing is created.
+// withLogs connects to the server, or starts one on the store or for the archive, which nobody but this process can
+// reach, and has do read the logs. Nothing is created but what goes with this process.
 func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.Context, *logs) error) error {
 	read := func(ctx context.Context, conn *bus.Conn) error {
 		l := &logs{conn: conn}
@@ -46,6 +48,9 @@ func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.
 		}
 		return do(ctx, l)
 	}
+	if o.Archive != "" {
+		return withArchive(ctx, o.Archive, log, read)
+	}
 	if o.Store == "" {
 		return o.Connection.Look(ctx, "replay", log, read)
 	}
@@ -60,6 +65,43 @@ func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.
 		return err
 	}
 	defer conn.Close()
+	return read(ctx, conn)
+}
+
+// withArchive restores an archive on a server of its own, in a directory that goes with this process, so that all that
+// can be read and proved of a log can be of the archive.
+func withArchive(ctx context.Context, path string, log *slog.Logger,
+	read func(context.Context, *bus.Conn) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	dir, err := os.MkdirTemp("", "loopbus-replay-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	server, err := embedded.Start(embedded.Options{StoreDir: dir, InProcessOnly: true, Name: "replay", Logger: log})
+	if err != nil {
+		return err
+	}
+	defer server.Shutdown()
+	conn, err := bus.Connect(ctx, bus.ConnOptions{InProcess: server, Name: "replay", Logger: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := streams.Setup(ctx, conn, streams.Options{}); err != nil {
+		return err
+	}
+	store, err := eventstore.New(conn.Events(), eventstore.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	if _, err := archive.Restore(ctx, conn, store, file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return read(ctx, conn)
 }
 

@@ -33,6 +33,7 @@ type where struct {
 	Config     cli.Config     `embed:""`
 	Connection cli.Connection `embed:"" group:"server"`
 	Store      string         `group:"server" placeholder:"DIR" brief:"" help:"Read a store that no server has open."`
+	Archive    string         `group:"server" placeholder:"FILE" brief:"" help:"Read a session that was archived."`
 }
 
 // Check lets a flag that says where the logs are win over the other one in the environment or a file.
@@ -43,6 +44,9 @@ func (w *where) Check(c *cli.Call) (errs []error) {
 		w.Connection.NATS, w.Connection.Context = "", ""
 	case connection && !c.ByFlag("store"):
 		w.Store = ""
+	}
+	if w.Archive != "" && (c.ByFlag("store") || connection) {
+		errs = append(errs, errors.New("--archive excludes --nats and --store"))
 	}
 	if w.Connection.Given() && w.Store != "" {
 		errs = append(errs, errors.New("--nats and --store exclude each other"))

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -29,10 +30,11 @@ func (o *options) digest() string {
 		MaxOutput             int
 		CacheRetention        string
 		Budgets               map[schemas.ThinkingLevel]int64
+		Retention             map[string]retention.Rule
 	}{
 		o.runDefaults(), o.Policy.tools(o.Tools.ToolTimeout), o.Sessions.Profile, o.Tools.Window,
 		o.Limits.IdleTimeout, o.Sessions.AbortGrace, o.Tools.Unserved, o.Models.degrees, o.Models.MaxOutput,
-		o.Models.CacheRetention, o.Models.budgets,
+		o.Models.CacheRetention, o.Models.budgets, o.Retention.rules,
 	})
 	if err != nil { // nothing in it can fail
 		return "unknown"

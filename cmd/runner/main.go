@@ -17,6 +17,7 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/signals"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/cmd/runner/internal/listing"
+	"github.com/loopbus/loopbus/cmd/runner/internal/sessions"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/bash"
@@ -42,6 +43,12 @@ type grammar struct {
 	Profiles listing.Profiles `cmd:"" help:"List the named agents that sessions may follow."`
 
 	Permissions permissionsCommand `cmd:"" help:"Write the NATS configuration of a user with roles."`
+
+	SessionsList    sessions.List    `cmd:"" name:"sessions list" help:"List the sessions, the most recently active first."`
+	SessionsDelete  sessions.Delete  `cmd:"" name:"sessions delete" help:"Delete sessions and all there is of them."`
+	SessionsExport  sessions.Export  `cmd:"" name:"sessions export" help:"Write logs as CloudEvents, one a line."`
+	SessionsArchive sessions.Archive `cmd:"" name:"sessions archive" help:"Write a session to a file to restore it from."`
+	SessionsRestore sessions.Restore `cmd:"" name:"sessions restore" help:"Bring sessions back from their files."`
 }
 
 // program is the runner's command line, to be read once.

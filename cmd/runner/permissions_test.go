@@ -217,6 +217,7 @@ func TestWhatRolesMayNot(t *testing.T) {
 		"keyuser": {permissions.KeyUser}, "runner": {permissions.Runner}, "keyless": {permissions.KeylessRunner},
 		"approver": {permissions.Approver}, "profiles": {permissions.Profiles}, "hook": {permissions.Hook},
 		"querier": {permissions.Querier}, "lister": {permissions.Lister}, "teller": {permissions.RunnerReplies},
+		"deleter": {permissions.Deleter},
 	})
 	for _, c := range []struct{ user, may, mayNot string }{
 		{"sender", "pub agent.cmd.s1.prompt", "pub agent.cmd.s2.prompt"},
@@ -256,6 +257,10 @@ func TestWhatRolesMayNot(t *testing.T) {
 		{"lister", "pub agent.query.sessions", "pub agent.query.s1.messages"},
 		{"teller", "pub _INBOX_sender.1", "pub agent.cmd.s1.abort"},
 		{"runner", "pub $KV.agent_sessions.v1.s1", "pub $KV.agent_profiles.x"},
+		{"runner", "pub $KV.agent_deletions.x", "pub $KV.other.x"},
+		{"deleter", "pub $JS.API.STREAM.PURGE.AGENT_EVT", "pub $JS.API.STREAM.DELETE.AGENT_EVT"},
+		{"deleter", "pub agent.cmd.s1.abort", "pub agent.cmd.s1.prompt"},
+		{"viewer", "sub agent.live.s1.event", "pub $JS.API.STREAM.PURGE.AGENT_EVT"},
 		{"keyless", "sub agent.cancel.*.*", "sub agent.key.anthropic"},
 		{"keyless", "pub agent.evt.s1", "pub agent.key.anthropic"},
 	} {

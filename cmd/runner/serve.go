@@ -129,7 +129,8 @@ func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger,
 			Policy:  o.Policy.tools(o.Tools.ToolTimeout),
 			Profile: o.Sessions.Profile,
 		},
-		Tools: slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved, Logger: log, Registerer: to,
+		Retention: o.Retention.rules,
+		Tools:     slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved, Logger: log, Registerer: to,
 	}
 	if o.Models.ServeModels {
 		w.Serve = model.own()

@@ -30,6 +30,8 @@ type options struct {
 	Observe  observe.Settings `embed:"" group:"observability"`
 	Web      webSettings      `embed:"" group:"web"`
 
+	Retention retentionSettings `embed:"" group:"sessions"`
+
 	once bool // it is for one run
 }
 

@@ -22,7 +22,7 @@ type metrics struct {
 	providers, models, profiles, tools, codes *labels.Set
 
 	events, runs, calls, tokens, cost, retries, fallbacks *prometheus.CounterVec
-	toolCalls, asked, resolved, rejected                  *prometheus.CounterVec
+	toolCalls, asked, resolved, rejected, deleted         *prometheus.CounterVec
 	runTime, callTime, toolTime                           *prometheus.HistogramVec
 	foreign                                               prometheus.Counter
 }
@@ -55,6 +55,7 @@ func newMetrics(to prometheus.Registerer, tools []string) *metrics {
 		asked:     counter("approvals_requested_total", "Tool calls that somebody was asked to approve.", "tool"),
 		resolved:  counter("approvals_resolved_total", "Answers to requests for approval.", "approved"),
 		rejected:  counter("commands_rejected_total", "Commands rejected, by code.", "code"),
+		deleted:   counter("sessions_deleted_total", "Sessions deleted because no rule keeps them, by reason.", "reason"),
 		runTime:   histogram("run_seconds", "Duration of runs.", "profile"),
 		callTime:  histogram("model_call_seconds", "Duration of model calls.", "provider", "model"),
 		toolTime: histogram("tool_execution_seconds", "Duration of tool executions, as their workers report it.",
@@ -91,6 +92,13 @@ func (m *metrics) begin(c schemas.RunConfig, profile string, tools []string) {
 	m.asked.WithLabelValues(labels.Other)
 	m.resolved.WithLabelValues("no")
 	m.rejected.WithLabelValues(m.codes.Value(schemas.RejectInvalid))
+}
+
+// deletedFor counts a session that was deleted. A nil m counts nothing.
+func (m *metrics) deletedFor(reason string) {
+	if m != nil {
+		m.deleted.WithLabelValues(reason).Inc()
+	}
 }
 
 // then counts an event before next, which may be nil, is told of it.

@@ -52,6 +52,8 @@ type Options struct {
 	Handler func(inbox.Handler) inbox.Handler
 	// Serve answers the model calls of other runners with this model; nil answers none.
 	Serve models.Model
+	// Retention says how long sessions are kept, by profile; see [retention.KeeperOptions]. Nil keeps all.
+	Retention map[string]retention.Rule
 	// Tools are the names of those that have to be announced before the runner is ready.
 	Tools []string
 	// Unserved is how long a tool call waits while nobody announces its tool; 0 is for ever.
@@ -160,6 +162,11 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 			ID: r.o.ID, After: r.o.Unserved, Toolbox: r.Toolbox, Logger: r.o.Logger,
 		})
 		g.Go(func() error { unserved.Run(serving); return nil })
+	}
+	if len(r.o.Retention) > 0 {
+		keeper := retention.NewKeeper(retention.KeeperOptions{ID: r.o.ID, Deleter: r.Deleter, Index: r.Index,
+			Rules: r.o.Retention, OnDeleted: r.metrics.deletedFor, Logger: r.o.Logger})
+		g.Go(func() error { return keeper.Run(serving) })
 	}
 	for _, f := range beside {
 		g.Go(func() error { return f(serving) })

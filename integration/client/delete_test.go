@@ -91,10 +91,10 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 		force := func(what string) {
 			t.Helper()
 			if _, err := d.Delete(deadline(t), retention.Request{Session: "s1"}); !errors.Is(err, retention.ErrBusy) {
-				t.Errorf("%s, without force: %v", what, err)
+				t.Fatalf("%s, without force: %v", what, err)
 			}
 			if _, err := d.Delete(deadline(t), retention.Request{Session: "s1", Force: true}); err != nil {
-				t.Errorf("%s: %v", what, err)
+				t.Fatalf("%s: %v", what, err)
 			}
 		}
 		s.Send(t, "s1", schemas.CommandPrompt, "go")

@@ -218,13 +218,20 @@ func alone() bool { return false }
 
 // with calls f with the session's driver. A session loaded before may be behind the log by now; if the very first
 // event shows that, it is loaded anew and f called again: unless messages may have come in behind this one, which
-// must not pass it.
+// must not pass it, or the log has become shorter. Then the session was deleted, maybe with this message: whoever
+// delivers it again looks.
 func (h *Host) with(ctx context.Context, session string, followed func() bool, f func(d *driver.Driver) error) error {
+	had := uint64(0)
 	for {
 		e, fresh, err := h.acquire(ctx, session)
 		if err != nil {
 			return err
 		}
+		if seq := e.seq(); seq < had {
+			h.leave(e, false)
+			return fmt.Errorf("the log was deleted: %w", &schemas.ConflictError{Session: session, Seq: seq + 1})
+		}
+		had = max(had, e.seq())
 		stale, err := h.use(ctx, e, fresh, f)
 		if !stale || followed() {
 			return err

@@ -83,10 +83,10 @@ func Write(ctx context.Context, store *eventstore.Store, session string, to io.W
 		if err = errors.Join(err, readErr); err != nil {
 			break
 		}
-		s.Tail = m.Stream
 		if m.Foreign {
 			continue
 		}
+		s.Tail = m.Stream
 		if err = s.follow(m.Header, m.Payload, func(ref string) error {
 			data, err := store.Payload(ctx, ref)
 			if err != nil {

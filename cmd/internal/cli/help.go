@@ -24,7 +24,7 @@ func (p *Program) builtIn(model *kong.Application, l line, io_ *IO) (done bool, 
 	case first == "completion":
 		return true, p.completion(model, words[1:], io_.Stdout)
 	case first == "help":
-		return true, p.help(model, words[1:], all, io_.Stdout)
+		return true, p.help(model, joined(model, words[1:]), all, io_.Stdout)
 	case l.has("help", "h"):
 		if len(words) > 1 {
 			words = words[:1] // the rest are its arguments

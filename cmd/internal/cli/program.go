@@ -108,6 +108,7 @@ func (p *Program) Parse(args []string, io *IO) (*Call, error) {
 		return nil, err
 	}
 	line := split(k.Model, args)
+	line.words = joined(k.Model, line.words)
 	switch done, err := p.builtIn(k.Model, line, io); {
 	case err != nil:
 		return nil, UsageError{err}
@@ -156,7 +157,18 @@ func (p *Program) kong(raw *collector) (*kong.Kong, error) {
 	return k, nil
 }
 
-// command is a command by its name, nil if there is none.
+// joined makes one word of the first two where they are the name of a command in a group, such as "sessions list".
+func joined(model *kong.Application, words []string) []string {
+	if len(words) < 2 {
+		return words
+	}
+	if both := words[0] + " " + words[1]; command(model, both) != nil {
+		return append([]string{both}, words[2:]...)
+	}
+	return words
+}
+
+// command is a command by its name, nil if there is none. That of a command in a group has two words.
 func command(model *kong.Application, name string) *kong.Node {
 	i := slices.IndexFunc(model.Children, func(n *kong.Node) bool { return n.Name == name })
 	if i < 0 {

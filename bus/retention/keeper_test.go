@@ -1,0 +1,122 @@
+package retention_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/bus/retention"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// ended appends a run to a session's log that ended a while ago, and said so many bytes.
+func (w *world) ended(session, profile string, ago time.Duration, bytes int, more ...schemas.EventData) {
+	w.t.Helper()
+	data := []schemas.EventData{&schemas.AgentStart{Config: &schemas.RunConfig{Profile: profile}},
+		&schemas.ErrorEvent{Code: "x", Message: strings.Repeat("x", bytes)}, &schemas.AgentEnd{}}
+	l, err := w.open(session)
+	w.must(err)
+	for i, d := range append(data, more...) {
+		w.must(l.Append(bustest.Deadline(w.t), schemas.Event{Session: session, Seq: uint64(i + 1), Source: "/t",
+			Time: time.Now().Add(-ago), Data: d}))
+	}
+	w.must(l.Flush(bustest.Deadline(w.t)))
+}
+
+// Sessions go by age, and by the size of all of a profile, the oldest first and a few at a time; what is under way or
+// waits stays, however old.
+func TestTheKeeperKeepsRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hour := time.Hour
+	w.ended("old", "", 3*hour, 10)
+	_, err := w.conn.Events().Publish(bustest.Deadline(t), w.conn.Subjects().Event("old"), []byte("a server's answer"))
+	w.must(err)
+	w.ended("young", "", hour, 10)
+	w.ended("running", "", 9*hour, 10, &schemas.AgentStart{})
+	w.ended("queued", "", 9*hour, 10, &schemas.CommandAccepted{CommandID: "c", Kind: schemas.CommandPrompt,
+		Queue: schemas.QueuePrompts})
+	w.ended("timer", "", 9*hour, 10)
+	w.publish(w.conn.Subjects().Schedule("timer", "later"), `{}`)
+	w.ended("forever", "kept", 999*hour, 10)
+	for i := range 5 { // 0 is the youngest
+		w.ended(fmt.Sprintf("big%d", i), "big", time.Duration(i)*hour, 20<<10)
+	}
+	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
+		return streams.Setup(ctx, w.conn, streams.Options{})
+	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
+	t.Cleanup(ix.Close)
+	left := func() (names []string) {
+		for info, err := range w.store.Sessions(bustest.Deadline(t)) {
+			w.must(err)
+			names = append(names, info.Session)
+		}
+		return names
+	}
+	bustest.Eventually(t, "the index is there", func() bool { return len(ix.View().Entries) == 11 && !ix.View().Partial })
+	var why []string
+	keeper := retention.NewKeeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
+		PerRound: 2, OnDeleted: func(reason string) { why = append(why, reason) },
+		Rules: map[string]retention.Rule{"": {MaxAge: 2 * hour}, "kept": {}, "big": {MaxBytes: 50 << 10}}})
+	for round := 1; len(left()) > 7; round++ {
+		n, err := keeper.Round(bustest.Deadline(t))
+		if err != nil || n > 2 || round > 100 {
+			t.Fatalf("round %d: %d sessions, %v", round, n, err)
+		}
+	}
+	want := []string{"big0", "big1", "forever", "queued", "running", "timer", "young"}
+	for range 5 { // nothing else goes
+		if _, err := keeper.Round(bustest.Deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := left(); !slices.Equal(got, want) {
+		t.Errorf("left %v, want %v", got, want)
+	}
+	slices.Sort(why)
+	if !slices.Equal(why, []string{"age", "size", "size", "size"}) {
+		t.Errorf("reasons %v", why)
+	}
+}
+
+// One keeper of several works, and another one when that is gone.
+func TestOneKeeperWorks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
+		return streams.Setup(ctx, w.conn, streams.Options{})
+	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
+	t.Cleanup(ix.Close)
+	deleted := make(chan string, 100)
+	run := func(id string) (stop func()) {
+		k := retention.NewKeeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
+			Interval: 400 * time.Millisecond, OnDeleted: func(string) { deleted <- id },
+			Rules: map[string]retention.Rule{"": {MaxAge: time.Minute}}})
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = k.Run(ctx) }()
+		return func() { cancel(); <-done }
+	}
+	one := run("r1")
+	w.ended("s1", "", time.Hour, 1)
+	first := <-deleted
+	two := run("r2")
+	defer two()
+	for i := range 3 {
+		w.ended(fmt.Sprintf("t%d", i), "", time.Hour, 1)
+		if got := <-deleted; got != first {
+			t.Errorf("%s deleted while %s has the lease", got, first)
+		}
+	}
+	one()
+	w.ended("s2", "", time.Hour, 1)
+	if got := <-deleted; got != "r2" {
+		t.Errorf("%s deleted", got)
+	}
+}

@@ -1,0 +1,155 @@
+package sessions
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/retention"
+	"github.com/loopbus/loopbus/bus/retention/archive"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+)
+
+// Export is `runner sessions export`: the events as anybody can read them, with all data in place.
+type Export struct {
+	Where    `embed:""`
+	Sessions []string `arg:"" optional:"" name:"session"`
+}
+
+// Check looks at the ids.
+func (e *Export) Check(*cli.Call) []error { return checkAll(e.Sessions) }
+
+// Run writes the events of the sessions, in order.
+func (e *Export) Run(ctx context.Context, io *cli.IO) error {
+	return e.with(ctx, io, func(ctx context.Context, p *place) error {
+		out := bufio.NewWriter(io.Stdout)
+		for _, session := range e.Sessions {
+			n := 0
+			for ev, err := range p.store.Read(ctx, session, 1) {
+				if err != nil {
+					return errors.Join(err, out.Flush())
+				}
+				ce, err := codec.ToCloudEvent(ev)
+				if err != nil {
+					return err
+				}
+				line, err := ce.MarshalJSON()
+				if err != nil {
+					return fmt.Errorf("event %s: %w", ce.ID(), err)
+				}
+				var compact bytes.Buffer
+				if err := json.Compact(&compact, line); err != nil {
+					return fmt.Errorf("event %s: %w", ce.ID(), err)
+				}
+				compact.WriteByte('\n')
+				if _, err := out.Write(compact.Bytes()); err != nil {
+					return err
+				}
+				n++
+			}
+			if n == 0 {
+				return errors.Join(fmt.Errorf("session %s: %w", session, retention.ErrNoSession), out.Flush())
+			}
+		}
+		return out.Flush()
+	})
+}
+
+// Archive is `runner sessions archive`.
+type Archive struct {
+	Where   `embed:""`
+	To      string   `placeholder:"FILE" brief:"" help:"Write to this file, which must not exist (default SESSION.jsonl)."`
+	Delete  bool     `brief:"" help:"Delete the session once it is archived."`
+	Session []string `arg:"" optional:"" name:"session"`
+}
+
+// Check wants one session.
+func (a *Archive) Check(*cli.Call) (errs []error) {
+	if errs = checkAll(a.Session); len(a.Session) > 1 {
+		errs = append(errs, errors.New("one session at a time"))
+	}
+	return errs
+}
+
+// Run writes the file under another name first: there is no half archive.
+func (a *Archive) Run(ctx context.Context, io *cli.IO) error {
+	return a.with(ctx, io, func(ctx context.Context, p *place) error {
+		session := a.Session[0]
+		to := cmp.Or(a.To, session+".jsonl")
+		s, err := p.archive(ctx, session, to)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(io.Stdout, "%s: %d events in %s\n", session, s.Events, to)
+		if !a.Delete {
+			return nil
+		}
+		return p.delete(ctx, io, retention.Request{Session: session, At: s.Tail, Reason: "archived"})
+	})
+}
+
+func (p *place) archive(ctx context.Context, session, to string) (s archive.Summary, err error) {
+	if _, err := os.Lstat(to); err == nil {
+		return s, fmt.Errorf("%s is there already", to)
+	}
+	file, err := os.CreateTemp(filepath.Dir(to), ".loopbus-archive-*")
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	s, err = archive.Write(ctx, p.store, session, file)
+	if err == nil && s.Events == 0 {
+		err = fmt.Errorf("archive session %s: %w", session, retention.ErrNoSession)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Link(file.Name(), to) // not over another file
+	}
+	return s, err
+}
+
+// Restore is `runner sessions restore`.
+type Restore struct {
+	Where `embed:""`
+	Files []string `arg:"" optional:"" name:"file"`
+}
+
+// Check wants files.
+func (r *Restore) Check(*cli.Call) []error {
+	if len(r.Files) == 0 {
+		return []error{errors.New("no file is named")}
+	}
+	return nil
+}
+
+// Run brings the sessions back.
+func (r *Restore) Run(ctx context.Context, io *cli.IO) error {
+	return r.with(ctx, io, func(ctx context.Context, p *place) error {
+		return each(r.Files, io.Stderr, func(name string) error {
+			s, err := p.restore(ctx, name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			fmt.Fprintf(io.Stdout, "%s: restored, %d events\n", s.Session, s.Events)
+			return nil
+		})
+	})
+}
+
+func (p *place) restore(ctx context.Context, name string) (s archive.Summary, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = file.Close() }()
+	return archive.Restore(ctx, p.conn, p.store, file)
+}

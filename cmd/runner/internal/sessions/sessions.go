@@ -1,0 +1,71 @@
+// Package sessions has `runner sessions`: what there is, and taking sessions away, out and back.
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/retention"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Where says on which bus.
+type Where struct {
+	Config     cli.Config     `embed:""`
+	Connection cli.Connection `embed:"" group:"server"`
+}
+
+// place is a bus with what is needed to work on its sessions.
+type place struct {
+	conn    *bus.Conn
+	store   *eventstore.Store
+	deleter *retention.Deleter
+}
+
+// with connects and has use work.
+func (w *Where) with(ctx context.Context, io *cli.IO, use func(ctx context.Context, p *place) error) error {
+	log := slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	conn, err := w.Connection.Bus(ctx, "loopbus runner sessions", log)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), Logger: log})
+	if err != nil {
+		return err
+	}
+	return use(ctx, &place{conn, store, retention.NewDeleter(conn, retention.Options{Store: store, Logger: log})})
+}
+
+// checkAll wants legal ids, one at least.
+func checkAll(sessions []string) (errs []error) {
+	if len(sessions) == 0 {
+		errs = append(errs, fmt.Errorf("no session is named"))
+	}
+	for _, session := range sessions {
+		if err := schemas.CheckSession(session); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// each does something with each session, whatever becomes of the others, and says what failed.
+func each(sessions []string, errOut io.Writer, do func(session string) error) error {
+	failed := 0
+	for _, session := range sessions {
+		if err := do(session); err != nil {
+			failed++
+			fmt.Fprintf(errOut, "runner: %v\n", err)
+		}
+	}
+	if failed > 0 {
+		return cli.StatusError{Status: cli.StatusBad}
+	}
+	return nil
+}
