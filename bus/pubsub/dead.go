@@ -41,8 +41,8 @@ func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 	return d
 }
 
-// PublishDead stores a dead letter; it has to succeed before the message is acknowledged. Repeated by this process within
-// two minutes it is stored once. A message too large for another header is cut, which the letter says.
+// PublishDead stores a dead letter; it has to succeed before the message is acknowledged. Repeated by this process
+// within two minutes it is stored once. A message too large for another header is cut, which the letter says.
 func PublishDead(ctx context.Context, js jetstream.JetStream, subjects schemas.Subjects, d Dead) error {
 	msg := d.message(subjects, js.Conn().MaxPayload())
 	if _, err := js.PublishMsg(ctx, msg, natsio.UntilLeader()); err != nil {

@@ -29,7 +29,8 @@ func TestReplayOfAnArchive(t *testing.T) {
 		}
 		write(b.String())
 		for _, args := range [][]string{{"export", session}, {"show", session, "--full"}, {"state", session}} {
-			if live, kept := w.replay(args...), invoke(t, nil, append(args, "--archive", file)...); live.stdout != kept.stdout || kept.code != 0 {
+			live, kept := w.replay(args...), invoke(t, nil, append(args, "--archive", file)...)
+			if live.stdout != kept.stdout || kept.code != 0 {
 				t.Errorf("%v of the archive ends with %d and is\n%s\n%s\nwant\n%s", args, kept.code, kept.stdout, kept.stderr,
 					live.stdout)
 			}

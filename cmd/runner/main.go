@@ -44,7 +44,7 @@ type grammar struct {
 
 	Permissions permissionsCommand `cmd:"" help:"Write the NATS configuration of a user with roles."`
 
-	SessionsList    sessions.List    `cmd:"" name:"sessions list" help:"List the sessions, the most recently active first."`
+	SessionsList    sessions.List    `cmd:"" name:"sessions list" help:"List the sessions, the latest activity first."`
 	SessionsDelete  sessions.Delete  `cmd:"" name:"sessions delete" help:"Delete sessions and all there is of them."`
 	SessionsExport  sessions.Export  `cmd:"" name:"sessions export" help:"Write logs as CloudEvents, one a line."`
 	SessionsArchive sessions.Archive `cmd:"" name:"sessions archive" help:"Write a session to a file to restore it from."`

@@ -11,7 +11,8 @@ import (
 
 func TestRetentionIsRead(t *testing.T) {
 	t.Parallel()
-	o := retentionSettings{RetainAge: []string{"720h", "legal=0", "scratch=1h"}, RetainSize: []string{"10GiB", "scratch=5MiB"}}
+	o := retentionSettings{RetainAge: []string{"720h", "legal=0", "scratch=1h"},
+		RetainSize: []string{"10GiB", "scratch=5MiB"}}
 	for _, err := range o.Check(nil) {
 		if err != nil {
 			t.Error(err)

@@ -130,7 +130,8 @@ func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger,
 			Profile: o.Sessions.Profile,
 		},
 		Retention: o.Retention.rules,
-		Tools:     slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved, Logger: log, Registerer: to,
+		Tools:     slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved,
+		Logger: log, Registerer: to,
 	}
 	if o.Models.ServeModels {
 		w.Serve = model.own()

@@ -91,6 +91,8 @@ func (m *metrics) begin(c schemas.RunConfig, profile string, tools []string) {
 	m.runTime.WithLabelValues(profile)
 	m.asked.WithLabelValues(labels.Other)
 	m.resolved.WithLabelValues("no")
+	m.deleted.WithLabelValues("age")
+	m.deleted.WithLabelValues("size")
 	m.rejected.WithLabelValues(m.codes.Value(schemas.RejectInvalid))
 }
 
