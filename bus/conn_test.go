@@ -95,22 +95,7 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 // lockedServer is a server that wants credentials.
 func lockedServer(t *testing.T) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
-		Username: "ann", Password: "s3cret",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("nats-server is not ready")
-	}
-	return s
+	return bustest.NATS(t, &server.Options{JetStream: true, Username: "ann", Password: "s3cret"})
 }
 
 func TestConnectWithCredentials(t *testing.T) {
@@ -181,7 +166,7 @@ func TestConnSurvivesTheServer(t *testing.T) {
 	if _, err := c.Events().Publish(bustest.Deadline(t), c.Subjects().Event("s1"), nil); err != nil {
 		t.Error(err)
 	}
-	// Connected is true before nats.go has told of it.
+	// Connected is true before nats.go has reported it.
 	bustest.Eventually(t, "both are told of", func() bool {
 		return strings.Count(log.String(),
 			"connection to nats is back") == 2

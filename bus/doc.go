@@ -1,5 +1,5 @@
-// Package bus is a process's connection to NATS, and what is little enough to stand beside it: timers, budgets, hooks,
-// keys of models, and sending a command. Each larger concern has a package below:
+// Package bus is a process's connection to NATS, and what is too small for a package of its own: timers, budgets,
+// hooks, keys of models, and sending a command. Each larger concern has a package below:
 //
 //	embedded   a NATS server inside the process
 //	streams    the streams and buckets, made and brought up to date
@@ -12,11 +12,11 @@
 //	queries    lists of sessions from an index, and answers about one
 //	service    NATS micro services that answer at inboxes only
 //	permissions  who may publish and subscribe what, as data and as NATS configuration
-//	client     the Go client: prompt, steer, follow, approve; imports nothing of ours but schemas
+//	client     the Go client: prompt, steer, follow, approve; imports nothing of this module but schemas
 //	pubsub     a Watermill Subscriber and Publisher on JetStream
 //	natsio     what all of these share
 //
-// Only embedded links nats-server. Delivery is at least once everywhere: whoever receives a message has to know what it
-// has done already. What cannot be processed ends in AGENT_DEAD with the reason, never in silence and never in a loop.
-// What starts goroutines has a Close, Shutdown or Run that waits for them.
+// Only embedded links nats-server. Delivery is at least once everywhere (redelivery, deduplication by id): the receiver
+// of a message has to know what it has done already. What cannot be processed ends in AGENT_DEAD with the reason, never
+// silently and never in a loop. What starts goroutines has a Close, Shutdown or Run that waits for them.
 package bus

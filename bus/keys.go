@@ -31,12 +31,12 @@ type Keys struct {
 	conn *Conn
 	o    KeyOptions
 
-	mu   sync.Mutex
-	held map[string]*heldKey // by provider
+	mu     sync.Mutex
+	cached map[string]*cachedKey // by provider
 }
 
-// heldKey is a provider's key. Who has the turn may read and replace it.
-type heldKey struct {
+// cachedKey is a provider's key. The goroutine that has the turn may read and replace it.
+type cachedKey struct {
 	turn  chan struct{}
 	key   string
 	until time.Time
@@ -47,7 +47,7 @@ func NewKeys(c *Conn, o KeyOptions) *Keys {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultKeyTimeout
 	}
-	return &Keys{conn: c, o: o, held: map[string]*heldKey{}}
+	return &Keys{conn: c, o: o, cached: map[string]*cachedKey{}}
 }
 
 // Key returns the provider's key; an empty one if the service has none. A service that is not there or does not answer
@@ -77,13 +77,13 @@ func (k *Keys) Key(ctx context.Context, provider string) (string, error) {
 	return h.key, nil
 }
 
-func (k *Keys) of(provider string) *heldKey {
+func (k *Keys) of(provider string) *cachedKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h := k.held[provider]
+	h := k.cached[provider]
 	if h == nil {
-		h = &heldKey{turn: make(chan struct{}, 1)}
-		k.held[provider] = h
+		h = &cachedKey{turn: make(chan struct{}, 1)}
+		k.cached[provider] = h
 	}
 	return h
 }

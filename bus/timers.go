@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// keepDue is how long a timer that was due is kept beside the inbox it has gone to.
+// keepDue is how long a timer that was due is kept after it was published to the inbox.
 const keepDue = "1h"
 
 // Timers wakes sessions at a moment: the server keeps the timer and puts it into the session's inbox when it is due, or

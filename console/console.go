@@ -1,6 +1,6 @@
 // Package console holds the web console: plain ES modules and CSS, which a browser runs as they are. It is a NATS
-// client that speaks by a WebSocket at /nats beside its files; the JavaScript client of bus/client/js is its only way
-// to the bus. What a server has to add is GET /config.json, {"prefix": "agent"}.
+// client that speaks by a WebSocket at /nats on the same port as its files; the JavaScript client of bus/client/js is
+// its only way to the bus. What a server has to add is GET /config.json, {"prefix": "agent"}.
 //
 // To change it, change the files in static and reload. Its libraries, static/vendor, are made by console/bundle.
 package console

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func all(t *testing.T) map[string]string {
 		}
 	}
 	for _, name := range []string{"loopbus.js", "follow.js", "log.js", "stored.js", "approvals.js", "tools.js",
-		"fleet.js"} {
+		"fleet.js", "inputs.js"} {
 		content, err := fs.ReadFile(console.Files(), "client/"+name)
 		if err != nil {
 			t.Fatal(err)
@@ -83,6 +84,27 @@ func TestFiles(t *testing.T) {
 	if page := files["index.html"]; strings.Contains(page, "<style") || strings.Contains(page, "style=") ||
 		!strings.Contains(page, `<script type="module" src="/app.js"></script>`) {
 		t.Error("index.html is not as the content security policy wants it")
+	}
+}
+
+var preloaded = regexp.MustCompile(`<link rel="modulepreload" href="/([^"]+)">`)
+
+// The page asks for all modules at once, not for one after the other has named it.
+func TestModulesArePreloaded(t *testing.T) {
+	t.Parallel()
+	files := all(t)
+	var want, got []string
+	for name := range files {
+		if strings.HasSuffix(name, ".js") && name != "app.js" {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	for _, m := range preloaded.FindAllStringSubmatch(files["index.html"], -1) {
+		got = append(got, m[1])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("index.html asks for %q, want %q", got, want)
 	}
 }
 

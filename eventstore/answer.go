@@ -83,7 +83,7 @@ func plainAck(data []byte) (seq uint64, ok bool) {
 }
 
 // ackInbox takes the answers to all appends of a store. One subscription for all of them and a callback instead of a
-// waiting goroutine each: an answer then costs one switch, to whoever flushes, as it does for a bare request.
+// waiting goroutine each: an answer then costs one switch, to the caller of Flush, as it does for a bare request.
 type ackInbox struct {
 	nc     *nats.Conn
 	prefix string // of the reply subjects, with its dot
@@ -134,7 +134,7 @@ func (a *ackInbox) deliver(m *nats.Msg) {
 	}
 }
 
-// connectionLost tells all who wait that their answer may never come.
+// connectionLost wakes all waiters: their answer may never come.
 func (a *ackInbox) connectionLost() {
 	a.mu.Lock()
 	waiting := a.waiting

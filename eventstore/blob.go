@@ -133,7 +133,7 @@ func (s *Store) Payload(ctx context.Context, ref string) ([]byte, error) {
 	return s.fetchBlob(ctx, ref)
 }
 
-// PayloadSize is how large the data behind a data reference is, in bytes; 0 where it is gone.
+// PayloadSize is how large the data behind a data reference is, in bytes; 0 where it is deleted.
 func (s *Store) PayloadSize(ctx context.Context, ref string) (size int64, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
 		bucket, err := s.blobBucket(ctx)
@@ -172,7 +172,7 @@ func (s *Store) PutPayload(ctx context.Context, ref string, data []byte) error {
 }
 
 // DeletePayload deletes the data behind a data reference that is not shared, without a trace. It is no error if it is
-// gone.
+// deleted.
 func (s *Store) DeletePayload(ctx context.Context, ref string) error {
 	name, ok := strings.CutPrefix(ref, blobScheme)
 	if !ok || SharedPayload(ref) {

@@ -158,7 +158,7 @@ func TestCommitKeepsAttributesApart(t *testing.T) {
 	}
 }
 
-// A log of the form of before is read, followed, verified, and gone on with.
+// A log of the form of before is read, followed, verified, and continued.
 func TestLogOfBefore(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// connWatch tells who waits for an answer that the connection has changed: the answer may be lost.
+// connWatch wakes the waiters for an answer when the connection has changed: the answer may be lost.
 type connWatch struct {
 	mu sync.Mutex
 	ch chan struct{} // closed at the next change

@@ -50,7 +50,7 @@ type follower struct {
 
 func (f *follower) run(ctx context.Context) error {
 	f.live = make(chan *nats.Msg, liveQueue)
-	// First subscribe, then read: what is stored in between comes twice and is told by its sequence.
+	// First subscribe, then read: what is stored in between comes twice and is deduplicated by its sequence.
 	sub, err := f.s.nc.ChanSubscribe(f.s.o.Subjects.LiveEvent(f.session), f.live)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (f *follower) takeLive(ctx context.Context, m *nats.Msg) (gap bool, err err
 	}
 	if stream, err := natsio.Added(m.Header, jetstream.StreamHeader), f.fits(rec); stream != schemas.StreamEvents ||
 		err != nil {
-		return true, nil // whether something is missing, or somebody else has sent it, the log itself shows
+		return true, nil // whether something is missing, or another client has sent it, the log itself shows
 	}
 	return false, f.take(ctx, rec)
 }

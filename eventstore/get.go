@@ -31,7 +31,7 @@ func (r getRequest) body() []byte {
 	return body
 }
 
-// getFunc gets one message; found says whether there is such a one.
+// getFunc gets one message; found says whether there is one.
 type getFunc func(ctx context.Context) (rec record, found bool, err error)
 
 // until keeps trying while the server cannot be reached.
@@ -164,7 +164,7 @@ type storedMessage struct {
 	Error *jetstream.APIError `json:"error"`
 }
 
-// leaderGet returns one message of the stream as its leader has it; found says whether there is such a one.
+// leaderGet returns one message of the stream as its leader has it; found says whether there is one.
 func (s *Store) leaderGet(ctx context.Context, req getRequest) (rec record, found bool, err error) {
 	m, err := s.nc.RequestWithContext(ctx, s.api+"STREAM.MSG.GET."+schemas.StreamEvents, req.body())
 	if err != nil {

@@ -59,6 +59,12 @@ func (r *goldenRig) finish(n int) {
 		if s.Idle() && len(s.Prompts) == 0 {
 			return
 		}
+		if len(s.Children) > 0 {
+			c := s.Children[0]
+			res := &schemas.SubagentResult{Call: c.Start.Call, Nonce: c.Nonce, Session: c.Start.Session, Text: "late"}
+			r.deliver(res.ID(r.session), res)
+			continue
+		}
 		if s.Idle() || s.Run.Turn == nil {
 			break
 		}

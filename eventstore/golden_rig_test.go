@@ -75,7 +75,7 @@ func (r *goldenRig) answer(result schemas.ToolResult, isError bool) {
 	r.deliver(a.ID, &a.ToolResponse)
 }
 
-// die has the process die at the next event of a type, and another one go on: what was delivered is delivered again.
+// die has the process die at the next event of a type, and another one go on: what was delivered is redelivered.
 func (r *goldenRig) die(at schemas.EventType, id string, data schemas.CommandData) {
 	r.t.Helper()
 	r.fail(at)

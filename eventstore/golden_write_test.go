@@ -42,6 +42,9 @@ var goldenSessions = []goldenSession{
 		compacting,
 		playCompaction,
 	},
+	{"fork", "a copy from before a message of another session, which a service has refused first", forking, playFork},
+	{"subagents", "a sub-agent with two of its own, one of which it waits for and one that it joins, until its parent " +
+		"aborts it", inFamily, playSubagents},
 	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil,
 		playAgent},
 }
@@ -212,7 +215,7 @@ func playServices(r *goldenRig) {
 	r.deliver("b1", &schemas.Branch{Session: "origin"})
 	r.deliver("sp1", &schemas.SetProfile{Profile: "reviewer"})
 	r.deliver("faq", &schemas.Prompt{Input: schemas.Input{Text: "how?"}})
-	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}, Channel: "ui-1"})
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}, Binding: schemas.Binding{Channel: "ui-1"}})
 	r.answer(schemas.TextResult("a secret"), false)
 }
 

@@ -46,7 +46,7 @@ type Log struct {
 	bytes   int       // size of the queue
 	token   uint64    // of the publish in flight, 0 if none waits for its answer
 	sent    time.Time
-	proven  time.Time // when the newest commit that was stored was sent: the session was ours then
+	proven  time.Time // when the newest commit that was stored was sent: this log owned the session then
 	timer   *time.Timer
 	stop    context.CancelFunc // ends the goroutine that finds out an outcome
 	err     error              // final
@@ -170,7 +170,7 @@ func (l *Log) gather(e *schemas.Event, data []byte) (space <-chan struct{}, err 
 func (l *Log) full() bool { return l.next-l.head.seq > maxQueued || l.bytes >= maxQueuedBytes }
 
 // Send has everything appended so far stored as soon as may be: at once, or when the commit in flight is answered.
-// It does not wait. A caller who is about to wait for something else calls it, so that nothing is held back meanwhile.
+// It does not wait. A caller who is about to wait for something else calls it, so that nothing is buffered meanwhile.
 func (l *Log) Send() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

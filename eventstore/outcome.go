@@ -10,7 +10,7 @@ import (
 )
 
 // OutcomeError says that nobody knows whether the event, and those after it in its commit, were stored: the server
-// could not be reached for long enough. Whoever opens the session again will see.
+// could not be reached for long enough. A writer that opens the session again will see.
 type OutcomeError struct {
 	Session string
 	Seq     uint64
@@ -81,7 +81,7 @@ func (l *Log) findOut(ctx context.Context, c *commit, refusal error) {
 				l.settle(c, stream, nil)
 				return
 			}
-			// Also when refused: by our own first attempt, which was stored in between, or by somebody else's.
+			// Also when refused: by our own first attempt, which was stored in between, or by another writer's.
 			cause, refusal = err, nil
 			if outdated(err) && ctx.Err() == nil {
 				refusal, pause = err, minPause/2

@@ -17,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// faulty is a store behind a proxy, beside one that is connected directly.
+// faulty is a store behind a proxy, next to one that is connected directly.
 type faulty struct {
 	proxy  *proxy
 	store  *eventstore.Store
@@ -186,7 +186,7 @@ func TestOpenWhileDisconnected(t *testing.T) {
 	}
 }
 
-// Our publish was lost and somebody else wrote in its place.
+// Our publish was lost and another writer's was stored in its place.
 func TestLostToAnother(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
@@ -204,7 +204,7 @@ func TestLostToAnother(t *testing.T) {
 	mustVerify(t, f.direct, "s1", 1)
 }
 
-// Our publish was stored, and before we knew somebody else went on from it: ours counts, the next is refused.
+// Our publish was stored, and before we knew another writer continued from it: ours counts, the next is refused.
 func TestStoredThenOvertaken(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})

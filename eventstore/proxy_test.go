@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// proxy stands between a client and a server and loses what it is told to lose.
+// proxy stands between a client and a server and loses what the test chooses.
 type proxy struct {
 	listener net.Listener
 	target   string
 	loseUp   atomic.Bool  // what the client says
 	loseDown atomic.Bool  // what the server says
 	lost     atomic.Int64 // bytes
-	heard    atomic.Int64 // bytes that clients were told
+	heard    atomic.Int64 // bytes that clients were sent
 
 	mu    sync.Mutex
 	conns []net.Conn

@@ -106,7 +106,7 @@ func (s *Store) Head(ctx context.Context, session string) (seq, stream uint64, e
 }
 
 // Between yields the events of a session, in order, that are stored behind the message of the stream sequence after,
-// whose last event has the sequence seq, up to the message of the stream sequence upTo. So a reader who knows where it
+// whose last event has the sequence seq, up to the message of the stream sequence upTo. So a reader that knows where it
 // was reads the tail only. Both are zero for the beginning; upTo is that of [Store.Head]. An error is the last thing
 // yielded; it wraps [ErrDamaged] if seq and after are not of this log.
 func (s *Store) Between(ctx context.Context, session string, seq, after, upTo uint64) iter.Seq2[schemas.Event, error] {

@@ -126,7 +126,7 @@ func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error 
 	})
 }
 
-// readerIdle is how long the server keeps a consumer whose reader is gone.
+// readerIdle is how long the server keeps a consumer whose reader has left.
 const readerIdle = 30 * time.Second
 
 // consume yields what comes by a consumer of the subject, which is deleted afterwards.

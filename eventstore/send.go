@@ -33,7 +33,7 @@ type commit struct {
 
 var commits = sync.Pool{New: func() any { return new(commit) }}
 
-// release gives back the memory of a commit that nobody needs any more.
+// release frees the memory of a commit that is no longer needed.
 func (c *commit) release() {
 	c.Reset()
 	*c = commit{Commit: c.Commit}

@@ -197,7 +197,7 @@ func (s *Store) DeleteSnapshots(ctx context.Context, session string) error {
 }
 
 // putSnapshot stores a snapshot, after the part of it that is kept in the object store, if there is one. It tries once
-// only: whoever saves waits for it, and there will be another.
+// only: the caller that saves waits for it, and there will be another.
 func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byte) error {
 	return s.attempt(ctx, func(ctx context.Context) error {
 		if object != nil {
@@ -219,7 +219,7 @@ func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byt
 }
 
 // record returns the message that has an event by going back from the head: every message names the one before it, and
-// what is asked for is at the head or near it.
+// the requested event is at the head or near it.
 func (l *Log) record(ctx context.Context, seq uint64) (record, error) {
 	head := l.headNow()
 	if seq == 0 || seq > head.seq {

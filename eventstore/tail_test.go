@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/eventstore"
 )
 
-// Who knows where it was reads the tail only, and learns where the log ends now.
+// A reader that knows where it was reads the tail only, and learns where the log ends now.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	s, _ := newJetStream(t, eventstore.Options{})

@@ -142,7 +142,7 @@ func watchText(t *testing.T, s *system.System, session string) *liveView {
 	return l
 }
 
-// acknowledged waits for the acknowledgements of commands and holds them against what a stream answers.
+// acknowledged waits for the acknowledgements of commands and checks them against what a stream answers.
 func (l *liveView) acknowledged(replies ...string) {
 	l.t.Helper()
 	for _, reply := range replies {

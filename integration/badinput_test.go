@@ -29,8 +29,9 @@ func TestBadInputIsRefused(t *testing.T) {
 		return h
 	}
 	for _, c := range []struct {
-		name, kind, payload, code string
-		header                    nats.Header
+		name, kind, payload string
+		code                schemas.RejectCode
+		header              nats.Header
 	}{
 		{"malformed JSON", "prompt", `{"text":"list`, schemas.RejectInvalid, nil},
 		{"two JSON values", "prompt", `{"text":"a"}{"text":"b"}`, schemas.RejectInvalid, nil},
@@ -69,7 +70,8 @@ func TestBadInputIsRefused(t *testing.T) {
 				t.Errorf("refused with %+v, want code %s and message %d", got, c.code, ack.Sequence)
 			}
 			refused(t, s, session, 1)
-			if reason := lastDead(t, s, session).Header.Get(schemas.HeaderDeadReason); !strings.HasPrefix(reason, c.code+": ") {
+			reason := lastDead(t, s, session).Header.Get(schemas.HeaderDeadReason)
+			if !strings.HasPrefix(reason, string(c.code)+": ") {
 				t.Errorf("dead letter says %q, want code %s", reason, c.code)
 			}
 			healthy(t, s, session)
@@ -90,7 +92,7 @@ func TestIllegalSessionsAreDeadLetters(t *testing.T) {
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	ids := []string{"a$b", "caf\u00e9", strings.Repeat("x", 65), "a=b", "\xff"}
 	for _, id := range ids {
-		s.Send(t, id, schemas.CommandPrompt, "hello")
+		s.Publish(t, id, schemas.CommandPrompt, "hello")
 	}
 	s.EmptyInbox(t)
 	if got := s.Messages(t, schemas.StreamDead, "agent.dead.AGENT_CMD._"); got != uint64(len(ids)) {

@@ -27,7 +27,7 @@ func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
 	t.Run("first runner", func(t *testing.T) {
 		s := system.Start(t, server.ClientURL(), o)
 		announce(t, s, "absent")
-		s.Send(t, "s1", schemas.CommandPrompt, "go")
+		s.Prompt(t, "s1", "go")
 		began = s.Until(t, "s1", "the call", waiting)[0].Time
 		untilTimer(t, s, "s1")
 	})
@@ -60,7 +60,7 @@ func announce(t *testing.T, s *system.System, tool string) {
 	}
 }
 
-// untilTimer waits until the session's timer is stored: it is set beside the run.
+// untilTimer waits until the session's timer is stored: it is set concurrently with the run.
 func untilTimer(t *testing.T, s *system.System, session string) {
 	t.Helper()
 	stream, err := s.Conn.JetStream().Stream(t.Context(), schemas.StreamTimers)

@@ -79,8 +79,8 @@ var importRules = []importRule{
 	{"bus/service", []string{"schemas"}, []string{natsClient}},
 	{"bus/queries", []string{"schemas", "bus", "bus/natsio", "bus/service"}, []string{natsClient, "golang.org/x/sync"}},
 	{"bus/retention", []string{"schemas", "bus", "bus/natsio", "bus/queries", "eventstore"}, []string{natsClient}},
-	{"bus/bustest", []string{"schemas", "bus", "bus/embedded", "bus/inbox", "bus/streams"},
-		[]string{"go.uber.org/goleak"}},
+	{"bus/bustest", []string{"schemas", "bus", "bus/client", "bus/embedded", "bus/inbox", "bus/streams"},
+		[]string{"go.uber.org/goleak", natsServer}},
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
 		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
 	{"tools/resources", []string{"schemas", "tools"}, []string{"github.com/goccy/go-yaml"}},
@@ -167,7 +167,7 @@ func TestNoServerIsLinked(t *testing.T) {
 }
 
 // largeRooms are packages that have more than twenty files, with the number they may have (decision 76).
-var largeRooms = map[string]int{"schemas": 52}
+var largeRooms = map[string]int{"schemas": 53}
 
 // TestRoomsAreSmall holds that a package can be seen whole: twenty files at most beside its tests, and none whose name
 // only puts the package's before another word.

@@ -10,9 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/bus/live"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -112,7 +113,7 @@ func TestUpdatesKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	s := startTalker(t)
 	messages := tap(t, system.Connect(t, s.URL, "viewer"), "s1")
-	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
+	s.Prompt(t, "s1", "fill it")
 	var v seen
 	starts, over := map[uint64]schemas.Event{}, map[string]bool{}
 	steers := 0
@@ -122,7 +123,7 @@ func TestUpdatesKeepTheirPlace(t *testing.T) {
 		if e == nil {
 			if len(v.updates)%3 == 0 && steers < 6 {
 				steers++
-				s.Send(t, "s1", schemas.CommandSteer, "and more")
+				s.Send(t, "s1", &schemas.Steer{Input: client.Text("and more")})
 			}
 			checkPlace(t, v.updates[before], starts, over)
 			continue
@@ -202,25 +203,12 @@ func TestLateViewerMissesNothing(t *testing.T) {
 	t.Parallel()
 	s := startTalker(t)
 	messages := tap(t, system.Connect(t, s.URL, "early"), "s1")
-	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
+	s.Prompt(t, "s1", "fill it")
 	var early seen
 	for len(early.updates) < 2 { // a message is being streamed
 		early.take(t, messages)
 	}
-	viewer := system.Connect(t, s.URL, "late")
-	updates := make(chan schemas.Update)
-	system.Serve(t, func(ctx context.Context) error {
-		for u, err := range live.Watch(ctx, viewer, "s1") {
-			if err != nil {
-				return err
-			}
-			select {
-			case updates <- u:
-			case <-ctx.Done():
-			}
-		}
-		return nil
-	})
+	updates := streamOfUpdates(t, system.Connect(t, s.URL, "late"), "s1")
 	late := seen{events: s.Until(t, "s1", "the end of the run", system.Ends(1))}
 	for end := system.Ends(1); ; {
 		if e := early.take(t, messages); e != nil && end(*e) {
@@ -228,12 +216,15 @@ func TestLateViewerMissesNothing(t *testing.T) {
 		}
 	}
 	for len(late.updates) < len(early.updates) {
-		select {
-		case u := <-updates:
-			late.updates = append(late.updates, u)
-		case <-time.After(system.Deadline):
-			t.Fatalf("saw %d updates of %d", len(late.updates), len(early.updates))
+		m, err := updates.Next(jetstream.NextMaxWait(system.Deadline))
+		if err != nil {
+			t.Fatalf("saw %d updates of %d: %v", len(late.updates), len(early.updates), err)
 		}
+		u, err := schemas.DecodeUpdate(m.Headers(), m.Data())
+		if err != nil {
+			t.Fatal(err)
+		}
+		late.updates = append(late.updates, u)
 	}
 	if d := cmp.Diff(s.LogOf(t, "s1"), late.events); d != "" {
 		t.Errorf("events (-log +seen):\n%s", d)
@@ -245,6 +236,22 @@ func TestLateViewerMissesNothing(t *testing.T) {
 		t.Errorf("updates (-early +late):\n%s", d)
 	}
 	checkDeltas(t, late)
+}
+
+// streamOfUpdates are a session's updates as the stream holds them, then as they come.
+func streamOfUpdates(t *testing.T, c *bus.Conn, session string) jetstream.MessagesContext {
+	t.Helper()
+	var messages jetstream.MessagesContext
+	consumer, err := c.JetStream().OrderedConsumer(t.Context(), schemas.StreamUpdates,
+		jetstream.OrderedConsumerConfig{FilterSubjects: []string{c.Subjects().LiveUpdate(session)}})
+	if err == nil {
+		messages, err = consumer.Messages()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(messages.Stop)
+	return messages
 }
 
 func byEvent(v seen) map[uint64][]schemas.Update {
@@ -259,17 +266,20 @@ func byEvent(v seen) map[uint64][]schemas.Update {
 func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
 	t.Parallel()
 	s := startTalker(t)
-	s.Send(t, "s1", schemas.CommandPrompt, "fill it")
+	s.Prompt(t, "s1", "fill it")
+	session := system.Client(t, s.Client).Session("s1")
 	var log []schemas.Event
 	for over := system.Ends(1); ; {
 		ctx, leave := context.WithTimeout(t.Context(), system.Deadline)
 		had, last := len(log), false
-		for e, err := range s.Store.Follow(ctx, "s1", uint64(len(log)+1)) {
+		for item, err := range session.Watch(ctx, uint64(len(log)+1)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log, last = append(log, e), over(e)
-			break // as a lost connection does
+			if item.Event != nil {
+				log, last = append(log, *item.Event), over(*item.Event)
+				break // as a lost connection does
+			}
 		}
 		leave()
 		if len(log) == had {

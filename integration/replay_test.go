@@ -44,9 +44,9 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 	for i, text := range []string{"look", "look again"} {
 		s.Prompted(t, "s1", text, i+1)
 		s.EmptyInbox(t)
-		s.Send(t, "s1", schemas.CommandAbort, "{}") // refused: there is no run
-		s.Send(t, "s1", schemas.CommandSetThinkingLevel, `{"thinkingLevel":"high"}`)
-		s.Send(t, "s1", schemas.CommandPrompt, `{"text":`)
+		s.Send(t, "s1", &schemas.Abort{}) // refused: there is no run
+		s.Send(t, "s1", &schemas.SetThinkingLevel{ThinkingLevel: "high"})
+		s.Publish(t, "s1", schemas.CommandPrompt, `{"text":`)
 		s.EmptyInbox(t)
 		report := s.Verify(t, "s1")
 		log = s.LogOf(t, "s1")

@@ -75,9 +75,9 @@ func TestCallsReachTheSessionsWorkspace(t *testing.T) {
 	}
 	untilAnnounced(t, s, 3)
 	s.Prompted(t, "s1", "go", 1)
-	s.Send(t, "s1", schemas.CommandSetWorkspace, `{"workspace":"b"}`)
+	s.Send(t, "s1", &schemas.SetWorkspace{Workspace: "b"})
 	s.Prompted(t, "s1", "go", 2)
-	s.Send(t, "s1", schemas.CommandSetWorkspace, `{"workspace":""}`)
+	s.Send(t, "s1", &schemas.SetWorkspace{})
 	log := s.Prompted(t, "s1", "go", 3)
 	if d := cmp.Diff([]string{"w-none", "w-b", "w-none"}, servedBy(log)); d != "" {
 		t.Errorf("served by (-want +got):\n%s", d)
@@ -109,7 +109,7 @@ func TestARunKeepsTheVersionItBeganWith(t *testing.T) {
 	gate := make(chan struct{})
 	system.StartWorker(t, s.Client, "w-9", searchTool("9", "", gate))
 	untilAnnounced(t, s, 1)
-	s.Send(t, "s1", schemas.CommandPrompt, "go")
+	s.Prompt(t, "s1", "go")
 	<-gate // the first call has begun
 	system.StartWorker(t, s.Client, "w-10", instantTool("10", ""))
 	untilAnnounced(t, s, 2)

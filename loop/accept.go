@@ -10,7 +10,7 @@ import (
 // MaxQueued is how many inputs may wait in a session's queues, together.
 const MaxQueued = 1000
 
-// Texts of refusals that clients of pi know to the letter (behaviour A2.2, A2.3).
+// Texts of refusals that clients of pi know to the letter.
 const (
 	TextBusyPrompt = "Agent is already processing a prompt. " +
 		"Use steer() or followUp() to queue messages, or wait for completion."
@@ -21,8 +21,8 @@ const (
 
 // Rules say where a session's commands differ between the bus and the in-memory Agent.
 type Rules struct {
-	// IdleQueues leaves a steer or follow_up that finds the session idle in its queue until the next run (behaviour
-	// A5.3). Otherwise it starts a run: on a bus the sender cannot know that the run ended a moment ago.
+	// IdleQueues leaves a steer or follow_up that finds the session idle in its queue until the next run, as pi
+	// does. Otherwise it starts a run: on a bus the sender cannot know that the run ended a moment ago.
 	IdleQueues bool
 }
 
@@ -67,9 +67,15 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 	case *schemas.AddMessage:
 		return a.addMessage(d)
 	case *schemas.Approve:
-		return a.answer(true, d.ApprovalAnswer)
+		return a.answer(true, d.ApprovalAnswer, d.Args)
 	case *schemas.Deny:
-		return a.answer(false, d.ApprovalAnswer)
+		return a.answer(false, d.ApprovalAnswer, nil)
+	case *schemas.SubagentPrompt:
+		return a.subagentPrompt(d)
+	case *schemas.SubagentAbort:
+		return a.subagentAbort(d)
+	case *schemas.SubagentResult:
+		return a.subagentResult(d)
 	case *schemas.Timer:
 		switch {
 		case d.Name == schemas.TimerRetry:
@@ -106,7 +112,7 @@ func (a acceptance) applied(before ...schemas.EventData) []schemas.EventData {
 	return a.accepted("", append(before, &schemas.CommandApplied{CommandID: a.c.ID, Kind: a.kind()})...)
 }
 
-func (a acceptance) rejected(code, reason string) []schemas.EventData {
+func (a acceptance) rejected(code schemas.RejectCode, reason string) []schemas.EventData {
 	return []schemas.EventData{&schemas.CommandRejected{CommandID: a.c.ID, Kind: a.kind(), Code: code, Reason: reason}}
 }
 
@@ -183,7 +189,7 @@ func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
 	if d.ClearQueue {
 		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
 	}
-	if !a.s.Busy() && len(withdrawn) == 0 {
+	if !a.s.Busy() && len(withdrawn) == 0 && !a.s.works() {
 		return a.rejected(schemas.RejectNoRun, "no run is under way")
 	}
 	return a.applied(withdrawn...)

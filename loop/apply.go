@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,7 +16,9 @@ func (s *State) Apply(e schemas.Event) error {
 	if e.Seq != s.Seq+1 || s.Session != "" && e.Session != s.Session {
 		return fmt.Errorf("loop: event %s after %s/%d", e.ID(), s.Session, s.Seq)
 	}
-	s.Session, s.Seq = e.Session, e.Seq
+	if s.Session, s.Seq = e.Session, e.Seq; s.idle() {
+		s.Known.forget()
+	}
 	s.apply(e)
 	s.Tree.Apply(e)
 	return nil
@@ -34,9 +37,11 @@ func (s *State) apply(e schemas.Event) {
 	case *schemas.CommandSuperseded:
 		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
+		s.neverBegan(d.CommandID, textSuperseded)
 	case *schemas.CommandWithdrawn:
 		s.paid(d.EventType(), d.CommandID)
 		s.withdraw(d.CommandID)
+		s.neverBegan(d.CommandID, textWithdrawn)
 	case *schemas.ApprovalResolved:
 		s.paid(d.EventType(), string(d.Call))
 		s.approvalResolved(d)
@@ -62,6 +67,8 @@ func (s *State) apply(e schemas.Event) {
 		s.branchSummaryEnd(d)
 	case *schemas.SummaryEnd:
 		s.summaryEnd(e, d)
+	case *schemas.SubagentStart, *schemas.SubagentAborted, *schemas.SubagentEnd, *schemas.SubagentReport:
+		s.applyToFamily(e)
 	default:
 		if s.Run != nil {
 			s.applyToRun(s.Run, e)
@@ -98,16 +105,21 @@ func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	if err != nil {
 		return // a kind of a newer version: its outcome is in the log, its effect is not known here
 	}
-	if p, ok := data.(*schemas.Prompt); ok && p.Channel != "" {
-		s.Settings.Channel = p.Channel
+	s.Settings.bind(data)
+	if p, ok := data.(*schemas.SubagentPrompt); ok {
+		s.becomeSubagent(p)
 	}
-	if in, ok := asInput(e, d, data); ok {
+	if in, ok := s.asInput(e, d, data); ok {
 		s.enqueue(d.Queue, in)
 		return
 	}
 	switch c := data.(type) {
 	case *schemas.Abort:
 		s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.EndAbort})
+	case *schemas.SubagentAbort:
+		if s.Parent != nil && s.Run != nil && s.Run.Command == s.Parent.Link.PromptID() {
+			s.requestAbort(&Abort{CommandID: d.CommandID, Reason: schemas.EndAbort})
+		}
 	case *schemas.Navigate:
 		s.Navigating = &Navigation{CommandID: d.CommandID, Navigate: *c}
 	case *schemas.Compact:
@@ -130,7 +142,7 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandData) (Input, bool) {
+func (s *State) asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandData) (Input, bool) {
 	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
 	switch c := data.(type) {
 	case *schemas.Prompt:
@@ -139,6 +151,13 @@ func asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandDa
 		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
 	case *schemas.FollowUp:
 		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
+	case *schemas.SubagentPrompt:
+		in.Messages = schemas.Input{Text: c.Text}.AsMessages(e.Time)
+	case *schemas.SubagentResult:
+		if d.Queue == "" {
+			return in, false
+		}
+		in.Messages = schemas.Input{Text: s.brings(c)}.AsMessages(e.Time)
 	case *schemas.Continue:
 	default:
 		return in, false
@@ -163,6 +182,7 @@ func (s *State) enqueue(q schemas.Queue, in Input) {
 // requestAbort records the first request only: it is the reason the run ends for. Without a run it is what is being
 // summed up that is given up.
 func (s *State) requestAbort(a *Abort) {
+	s.abortChildren()
 	switch {
 	case s.Run != nil && s.Run.Abort == nil:
 		s.Run.Abort = a
@@ -188,6 +208,20 @@ func own[T any](p *T) *T {
 	return new(*p)
 }
 
+// bind takes in the client that a command has bound the session to, if it does.
+func (t *Settings) bind(data schemas.CommandData) {
+	var b schemas.Binding
+	switch c := data.(type) {
+	case *schemas.Prompt:
+		b = c.Binding
+	case *schemas.Continue:
+		b = c.Binding
+	}
+	if b.Channel != "" {
+		t.Channel, t.ChannelOnly = b.Channel, b.ChannelOnly
+	}
+}
+
 func (t *Settings) apply(data schemas.CommandData) {
 	switch c := data.(type) {
 	case *schemas.SetModel:
@@ -206,17 +240,10 @@ func (t *Settings) apply(data schemas.CommandData) {
 	case *schemas.SetProfile:
 		t.Profile = c.Profile
 	case *schemas.SetModes:
-		t.SteeringMode = orElse(c.SteeringMode, t.SteeringMode)
-		t.FollowUpMode = orElse(c.FollowUpMode, t.FollowUpMode)
-		t.ToolExecution = orElse(c.ToolExecution, t.ToolExecution)
+		t.SteeringMode = cmp.Or(c.SteeringMode, t.SteeringMode)
+		t.FollowUpMode = cmp.Or(c.FollowUpMode, t.FollowUpMode)
+		t.ToolExecution = cmp.Or(c.ToolExecution, t.ToolExecution)
 	}
-}
-
-func orElse[T ~string](v, other T) T {
-	if v != "" {
-		return v
-	}
-	return other
 }
 
 func (s *State) commandApplied(d *schemas.CommandApplied) {
@@ -255,7 +282,7 @@ func (s *State) removeInputs(ids []string) {
 }
 
 func (s *State) replaceTranscript(d *schemas.TranscriptReplaced) {
-	if s.Run != nil && !s.Run.Detached { // the run goes on with its own copy (finding 703)
+	if s.Run != nil && !s.Run.Detached { // the run goes on with its own copy
 		s.Run.Context, s.Run.Detached = slices.Clone(s.Messages), true
 	}
 	s.Messages = nil

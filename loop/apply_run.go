@@ -25,6 +25,7 @@ func (s *State) applyToRun(r *Run, e schemas.Event) {
 	case *schemas.BudgetWarning:
 		r.warn(d.Scope)
 	case *schemas.AgentEnd:
+		s.endSubagentRun(r, d)
 		s.Run, s.LastEnd = nil, d
 	default:
 		if r.Turn != nil {
@@ -154,7 +155,7 @@ func (s *State) reply(r *Run, d *schemas.MessageEnd, reply *schemas.AssistantMes
 		r.Failure = d.MessageID
 	}
 	r.Usage, s.Usage = r.Usage.Add(reply.Usage), s.Usage.Add(reply.Usage)
-	if reply.Failed() { // its calls are never executed (behaviour A1.5)
+	if reply.Failed() { // its calls are never executed
 		return
 	}
 	for _, call := range reply.Content.ToolCalls() {
@@ -181,7 +182,7 @@ func (s *State) turnEnd(r *Run, t *Turn) {
 	}
 	if n := len(t.Calls); n > 0 {
 		out.Terminated = true
-		for _, c := range t.Calls { // only if every result asks (behaviour A1.9)
+		for _, c := range t.Calls { // only if every result asks
 			out.Terminated = out.Terminated && c.End != nil && c.End.Result.Terminate
 		}
 		out.Continue = !out.Terminated

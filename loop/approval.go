@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -69,8 +70,18 @@ func (s *State) awaiting() (calls []*Call) {
 	return calls
 }
 
-// answer is what an approve or deny does: it answers the call that it names.
-func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer) []schemas.EventData {
+// Agreed returns the arguments that the call is executed with: those that whoever approved it has put in place of args,
+// or args.
+func (c *Call) Agreed(args json.RawMessage) json.RawMessage {
+	if c.Approval == nil || c.Approval.Answer == nil || c.Approval.Answer.Args == nil {
+		return args
+	}
+	return c.Approval.Answer.Args
+}
+
+// answer is what an approve or deny does: it answers the call that it names. args are in place of the call's, if any;
+// whoever calls [Accept] has checked them against the tool's schema.
+func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer, args json.RawMessage) []schemas.EventData {
 	by := d.By
 	if by == "" {
 		by = a.c.Source
@@ -84,7 +95,7 @@ func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer) []schemas.Ev
 	for _, c := range a.s.awaiting() {
 		if d.Call == c.Key {
 			return a.applied(&schemas.ApprovalResolved{
-				Call: c.Key, ToolCallID: c.ToolCall.ID, Approved: approved, By: by, Reason: d.Reason,
+				Call: c.Key, ToolCallID: c.ToolCall.ID, Approved: approved, By: by, Reason: d.Reason, Args: args,
 			})
 		}
 	}

@@ -8,20 +8,28 @@ type budget struct {
 	used      schemas.Usage
 	maxTokens int64
 	maxCost   float64
+
+	promisedTokens int64 // to sub-agents that are at work
+	promisedCost   float64
 }
 
 func budgets(s *State, r *Run) [2]budget {
 	l := s.Config.Limits
+	tokens, cost := s.promised()
 	return [2]budget{
-		{schemas.BudgetRun, r.Usage, l.MaxTokens, l.MaxCost},
-		{schemas.BudgetSession, s.Usage, l.SessionMaxTokens, l.SessionMaxCost},
+		{schemas.BudgetRun, r.Usage, l.MaxTokens, l.MaxCost, tokens, cost},
+		{schemas.BudgetSession, s.Usage, l.SessionMaxTokens, l.SessionMaxCost, tokens, cost},
 	}
 }
 
+// leftTokens and leftCost are what is neither used nor promised.
+func (b budget) leftTokens() int64 { return b.maxTokens - b.used.TotalTokens - b.promisedTokens }
+func (b budget) leftCost() float64 { return b.maxCost - b.used.Cost.Total - b.promisedCost }
+
 // reached reports whether a share of the budget is used up.
 func (b budget) reached(share float64) bool {
-	return b.maxTokens > 0 && float64(b.used.TotalTokens) >= share*float64(b.maxTokens) ||
-		b.maxCost > 0 && b.used.Cost.Total >= share*b.maxCost
+	return b.maxTokens > 0 && float64(b.used.TotalTokens+b.promisedTokens) >= share*float64(b.maxTokens) ||
+		b.maxCost > 0 && b.used.Cost.Total+b.promisedCost >= share*b.maxCost
 }
 
 func overBudget(s *State, r *Run) bool {
@@ -60,4 +68,40 @@ func (r *Run) warn(scope schemas.BudgetScope) {
 		r.Warned = make(map[schemas.BudgetScope]bool)
 	}
 	r.Warned[scope] = true
+}
+
+// promised is what sub-agents that are at work may use.
+func (s *State) promised() (tokens int64, cost float64) {
+	for _, c := range s.Children {
+		tokens, cost = tokens+c.Start.MaxTokens, cost+c.Start.MaxCost
+	}
+	return tokens, cost
+}
+
+// share is what a sub-agent may use: a share of the least that a budget has left; zero where there is none. It returns
+// false where nothing is left.
+func (s *State) share(part float64) (tokens int64, cost float64, ok bool) {
+	for _, b := range budgets(s, s.Run) {
+		if b.maxTokens > 0 {
+			if b.leftTokens() <= 0 {
+				return 0, 0, false
+			}
+			tokens = leastOf(tokens, max(int64(part*float64(b.leftTokens())), 1))
+		}
+		if b.maxCost > 0 {
+			if b.leftCost() <= 0 {
+				return 0, 0, false
+			}
+			cost = leastOf(cost, part*b.leftCost())
+		}
+	}
+	return tokens, cost, true
+}
+
+// leastOf is the lesser of two limits, of which zero is none.
+func leastOf[T int64 | float64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }

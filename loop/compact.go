@@ -3,12 +3,13 @@ package loop
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/loopbus/loopbus/loop/compaction"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Texts of compactions that clients of pi know to the letter (behaviour A10.6, A10.11, A10.13).
+// Texts of compactions that clients of pi know to the letter.
 const (
 	TextAlreadyCompacted   = "Already compacted"
 	TextNothingToCompact   = "Nothing to compact (session too small)"
@@ -49,6 +50,24 @@ func compactionSettings(p schemas.CompactionPolicy, window int64) compaction.Set
 	return s
 }
 
+// compactionSettings are those of the configuration, as they fit the context. Where the newest results alone are more
+// than is to be kept there is no place to cut behind them, and before them is their call: it is kept with them, so that
+// what came before can be summed up.
+func (s *State) compactionSettings(config schemas.RunConfig) compaction.Settings {
+	settings := compactionSettings(config.Compaction, config.ContextWindow)
+	results := int64(0)
+	for _, e := range slices.Backward(s.Messages) {
+		if e.Message.MessageRole() != schemas.RoleToolResult {
+			break
+		}
+		results += compaction.EstimateTokens(e.Message.Message)
+	}
+	if results >= settings.KeepRecentTokens {
+		settings.KeepRecentTokens = results + 1
+	}
+	return settings
+}
+
 // compacted is the sequence of the newest compaction of the context, 0 if there is none.
 func (s *State) compacted() uint64 {
 	if len(s.Messages) == 0 || s.Messages[0].Message.MessageRole() != compaction.RoleCompactionSummary {
@@ -68,7 +87,8 @@ func (s *State) since(seq uint64) int {
 	return len(s.Messages)
 }
 
-// ContextTokens estimates the size of the context in tokens. Usage that was told before a compaction does not count.
+// ContextTokens estimates the size of the context in tokens. Usage that was reported before a compaction does not
+// count.
 func (s *State) ContextTokens() int64 {
 	from := 0
 	if seq := s.compacted(); seq > 0 {
@@ -152,7 +172,7 @@ func (s *State) uncompactable(settings compaction.Settings) string {
 }
 
 // compactionDue reports whether the context has reached the reserve and can be compacted. What has just failed is not
-// tried again before something has been added.
+// retried before something has been added.
 func (s *State) compactionDue() bool {
 	if !s.Config.Compaction.Enabled || s.Config.ContextWindow <= 0 || s.Uncompacted == s.Tree.Leaf {
 		return false
@@ -160,7 +180,7 @@ func (s *State) compactionDue() bool {
 	if s.Run != nil && (s.Run.Abort != nil || s.Run.Uncompacted || overBudget(s, s.Run)) {
 		return false
 	}
-	settings := compactionSettings(s.Config.Compaction, s.Config.ContextWindow)
+	settings := s.compactionSettings(s.Config)
 	return compaction.ShouldCompact(s.ContextTokens(), s.Config.ContextWindow, settings) &&
 		s.uncompactable(settings) == ""
 }
@@ -176,7 +196,9 @@ func (s *State) dueAtRest() bool {
 // CompactionStart is the event that a [StartCompaction] comes to with the configuration that counts for the summary: a
 // compaction_start, or a compaction_end that says why there is nothing to compact.
 func (s *State) CompactionStart(step StartCompaction, config schemas.RunConfig) schemas.EventData {
-	settings := compactionSettings(config.Compaction, config.ContextWindow)
+	with := *s
+	with.Messages = without(s.Messages, step.MessageID) // the reply that failed is removed by then
+	settings := with.compactionSettings(config)
 	start := &schemas.CompactionStart{
 		Reason: step.Reason, CommandID: step.CommandID, MessageID: step.MessageID, TokensBefore: s.ContextTokens(),
 		ReserveTokens: settings.ReserveTokens, KeepRecentTokens: settings.KeepRecentTokens, Summing: Asking(config),
@@ -184,8 +206,6 @@ func (s *State) CompactionStart(step StartCompaction, config schemas.RunConfig) 
 	if s.Compacting != nil {
 		start.CustomInstructions = s.Compacting.Start.CustomInstructions
 	}
-	with := *s
-	with.Messages = without(s.Messages, step.MessageID) // the reply that failed is gone by then
 	if why := with.uncompactable(settings); why != "" {
 		return &schemas.CompactionEnd{
 			Reason: step.Reason, CommandID: step.CommandID, TokensBefore: start.TokensBefore, ErrorMessage: why,
@@ -211,8 +231,7 @@ func (a acceptance) compact() []schemas.EventData {
 	if a.s.Busy() || len(a.s.Prompts) > 0 {
 		return a.rejected(schemas.RejectBusy, TextBusy)
 	}
-	settings := compactionSettings(a.s.Config.Compaction, a.s.Config.ContextWindow)
-	if why := a.s.uncompactable(settings); why != "" {
+	if why := a.s.uncompactable(a.s.compactionSettings(a.s.Config)); why != "" {
 		return a.rejected(schemas.RejectState, why)
 	}
 	return a.accepted("")
@@ -234,16 +253,16 @@ func (s *State) nextCompaction() Step {
 	case d != nil && d.Compaction != nil:
 		s.supplied(end, d.Compaction)
 	case c.Failed != "":
-		end.ErrorMessage = c.failure()
+		end.ErrorMessage = c.failure(c.Failed)
 	case s.overBudget():
-		end.ErrorMessage = textSummaryBudget
+		end.ErrorMessage = c.failure(textSummaryBudget)
 	default:
 		if _, more := s.SummaryRequest(); more {
 			return Summarize{NotBefore: c.NextAt}
 		}
 		result, err := s.preparation().Summarize(s.replies(&c.Summing)...)
 		if err != nil { // of another version's requests
-			end.ErrorMessage = err.Error()
+			end.ErrorMessage = c.failure(err.Error())
 			break
 		}
 		files := schemas.FileLists(result.Files)
@@ -255,15 +274,15 @@ func (s *State) nextCompaction() Step {
 	return Emit{Data: end, CausationID: c.Start.CommandID}
 }
 
-// failure is the text of a compaction that failed.
-func (c *Compacting) failure() string {
+// failure is the text of a compaction that failed, and why.
+func (c *Compacting) failure(why string) string {
 	switch c.Start.Reason {
 	case schemas.CompactThreshold:
-		return "Auto-compaction failed: " + c.Failed
+		return "Auto-compaction failed: " + why
 	case schemas.CompactOverflow:
-		return "Context overflow recovery failed: " + c.Failed
+		return "Context overflow recovery failed: " + why
 	}
-	return "Compaction failed: " + c.Failed
+	return "Compaction failed: " + why
 }
 
 // supplied is a compaction whose summary a service has written.

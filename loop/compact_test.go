@@ -20,8 +20,14 @@ type longSession struct {
 
 func (l *longSession) apply(data schemas.EventData) {
 	l.t.Helper()
+	l.applyOf(data, "")
+}
+
+// applyOf is apply for an event that goes back to a command.
+func (l *longSession) applyOf(data schemas.EventData, command string) {
+	l.t.Helper()
 	e := l.s.Envelope(data)
-	e.Session, e.Time = "s1", time.UnixMilli(int64(e.Seq)).UTC()
+	e.Session, e.CausationID, e.Time = "s1", command, time.UnixMilli(int64(e.Seq)).UTC()
 	if err := l.s.Apply(e); err != nil {
 		l.t.Fatal(err)
 	}
@@ -39,6 +45,12 @@ func (l *longSession) run(window int64) {
 		loop.Rules{}) {
 		l.apply(data)
 	}
+	l.rest(window)
+}
+
+// rest does what is to be done until the session rests.
+func (l *longSession) rest(window int64) {
+	l.t.Helper()
 	config := &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, ContextWindow: window,
 		Compaction: schemas.CompactionPolicy{Enabled: true, ReserveTokens: 2000, KeepRecentTokens: 4000}}
 	reply := func(text string) *schemas.AssistantMessage {
@@ -47,7 +59,7 @@ func (l *longSession) run(window int64) {
 	for {
 		switch step := loop.Next(l.s).(type) {
 		case loop.Emit:
-			l.apply(step.Data)
+			l.applyOf(step.Data, step.CausationID)
 		case loop.StartRun:
 			l.apply(&schemas.AgentStart{Config: config, Inputs: []string{step.Inputs[0].CommandID}})
 		case loop.CallModel:
@@ -113,7 +125,7 @@ func BenchmarkWakingAfterThousandCompactions(b *testing.B) {
 	}
 }
 
-// BenchmarkCompaction is all that a compaction takes beside its model call.
+// BenchmarkCompaction is all that a compaction costs without its model call.
 func BenchmarkCompaction(b *testing.B) {
 	l := &longSession{t: b, s: &loop.State{Session: "s1"}}
 	for range 300 {

@@ -17,6 +17,6 @@
 //
 // Every prefix of a log is a state that Next can go on from. That is the whole of recovery.
 //
-// What the loop does in each situation is fixed by the conformance cases of the reference implementation; the comments
-// name the rule where it is not obvious ("behaviour A1.5").
+// What the loop does in each situation is fixed by the conformance cases of the reference implementation, pi, in the
+// testdata of package agent. docs/behaviour.md lists the rules.
 package loop

@@ -57,6 +57,7 @@ func (s *State) screen(d *schemas.HookDecision) {
 	})
 	if d.Handled {
 		s.withdraw(d.CommandID)
+		s.neverBegan(d.CommandID, textHandled)
 	}
 }
 

@@ -26,7 +26,7 @@ var (
 const TextSummaryCancelled = "Branch summary cancelled"
 
 // Navigation is a navigate that was accepted and whose leaf has not been moved. Seq is the sequence of its
-// branch_summary_start, 0 before that; Move is what that one says.
+// branch_summary_start, 0 before that; Move is what that event says.
 type Navigation struct {
 	CommandID string           `json:"commandId"`
 	Navigate  schemas.Navigate `json:"navigate"`
@@ -129,7 +129,7 @@ func (s *State) Moved(p *Path, ask schemas.Summing) schemas.EventData {
 	return d
 }
 
-func (s *State) refuseNavigation(code, reason string) *schemas.CommandRejected {
+func (s *State) refuseNavigation(code schemas.RejectCode, reason string) *schemas.CommandRejected {
 	return &schemas.CommandRejected{
 		CommandID: s.Navigating.CommandID, Kind: schemas.CommandNavigate, Code: code, Reason: reason,
 	}
@@ -253,7 +253,7 @@ func (s *State) branchPreparation() *compaction.BranchPreparation {
 	return compaction.PrepareBranch(path[min(from, len(path)):], compaction.BranchBudget(n.Ask.ContextWindow, reserve))
 }
 
-// instructions are what the model is told besides, or in place of what it is told usually.
+// instructions are added to the model's usual ones, or replace them.
 func (n *Navigation) instructions() (text string, replace bool) {
 	text, replace = n.Navigate.CustomInstructions, n.Navigate.ReplaceInstructions
 	if d := n.Decision; d != nil {

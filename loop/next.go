@@ -5,7 +5,7 @@ import (
 )
 
 // Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry], [StartCompaction],
-// [Summarize], [Navigate] or [Rest].
+// [Summarize], [Navigate], [AbortSubagent], [Report] or [Rest].
 type Step interface{ step() }
 
 // Emit: append this event. CausationID is the command it goes back to, empty where the run's command is. The times and
@@ -54,6 +54,8 @@ func Next(s *State) Step {
 	switch {
 	case len(s.Owed) > 0:
 		return s.Owed[0].step()
+	case s.toAbort() != nil:
+		return s.toAbort().abort(s)
 	case r == nil:
 		return nextIdle(s)
 	case r.Turn != nil && r.Turn.Reply != nil && r.Turn.Reply.Failed():
@@ -76,6 +78,8 @@ func Next(s *State) Step {
 
 func nextIdle(s *State) Step {
 	switch {
+	case s.reports():
+		return s.report()
 	case s.Compacting != nil:
 		return s.nextCompaction()
 	case s.Navigating != nil:
@@ -90,7 +94,7 @@ func nextIdle(s *State) Step {
 	if in.Kind != schemas.CommandContinue {
 		return StartRun{Inputs: []Input{in}}
 	}
-	// Continue from the tail of a reply serves what is queued, as a prompt does (behaviour A2.4). Accept has made sure
+	// Continue from the tail of a reply serves what is queued, as a prompt does. Accept has made sure
 	// that there is something to continue from; what was queued then may have been withdrawn since.
 	if steering := polled(s.Steering, s.Settings.SteeringMode); endsWithReply(s) && len(steering) > 0 {
 		return StartRun{Inputs: append([]Input{in}, steering...), SkipSteering: true}
@@ -105,7 +109,7 @@ func endsWithReply(s *State) bool {
 	return n > 0 && s.Messages[n-1].Message.MessageRole() == schemas.RoleAssistant
 }
 
-// polled returns what one poll of a queue brings (behaviour A5.1).
+// polled returns what one poll of a queue brings: all that is queued or the first, by the queue's mode.
 func polled(queue []Input, mode schemas.QueueMode) []Input {
 	if len(queue) > 1 && mode != schemas.QueueAll {
 		return queue[:1]
@@ -120,7 +124,8 @@ func openCause(r *Run) string {
 	return ""
 }
 
-// nextBetweenTurns is what follows agent_start or a turn_end (behaviour A1.1 to A1.5).
+// nextBetweenTurns is what follows agent_start or a turn_end. Steering is polled before the first model call and after
+// every turn; follow-ups are polled only where the run would end.
 func nextBetweenTurns(s *State, r *Run) Step {
 	last := r.Last
 	switch {
@@ -147,6 +152,8 @@ func nextBetweenTurns(s *State, r *Run) Step {
 		return nextTurn(s, r)
 	case len(s.FollowUp) > 0:
 		return poll(s, polled(s.FollowUp, s.Settings.FollowUpMode))
+	case s.joins():
+		return Rest{}
 	case last.Terminated:
 		return end(r, last, schemas.EndTerminate)
 	}
@@ -161,7 +168,7 @@ func nextTurn(s *State, r *Run) Step {
 	return Emit{Data: &schemas.TurnStart{TurnIndex: r.Turns}}
 }
 
-// ended reports whether the run is over whatever is queued: queued inputs stay where they are (behaviour A1.5). What
+// ended reports whether the run is over whatever is queued: queued inputs stay where they are. What
 // has left a queue is carried out first.
 func ended(s *State, r *Run, last *Outcome) (schemas.TerminationReason, bool) {
 	switch {
@@ -191,7 +198,7 @@ func overTurns(s *State, r *Run) bool {
 func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
 	messages := r.New
 	if r.Failure != "" {
-		messages = []string{r.Failure} // a failed run's agent_end names nothing else (finding 507)
+		messages = []string{r.Failure} // as in pi, a failed run's agent_end names nothing else
 	}
 	if messages == nil {
 		messages = []string{}
@@ -201,8 +208,8 @@ func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
 	}}
 }
 
-// Stop is the event that ends the run after a finished turn because a hook asked for it, before any queue is polled
-// (behaviour A1.10). It returns nil where no turn has just been finished.
+// Stop is the event that ends the run after a finished turn because a hook asked for it, before any queue is polled,
+// so that what is queued waits for the next run. It returns nil where no turn has just been finished.
 func (s *State) Stop() schemas.EventData {
 	if !s.AtSteeringPoll() || s.Run.Turn != nil {
 		return nil
@@ -211,7 +218,7 @@ func (s *State) Stop() schemas.EventData {
 }
 
 // AtSteeringPoll reports whether the next step depends on the steering queue: once before a run's first reply, and
-// after every turn that did not end the run (behaviour A1.2).
+// after every turn that did not end the run.
 func (s *State) AtSteeringPoll() bool {
 	r := s.Run
 	if r == nil || r.Open != nil || len(r.Inject) > 0 {

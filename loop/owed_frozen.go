@@ -16,7 +16,7 @@ import (
 // So the decisions of that time are written down here, as a rule about the state that the command_accepted finds. The
 // rule does not call Accept and shares nothing with it.
 
-// oweFrozen notes what has to follow a command_accepted that has no follows.
+// oweFrozen records what has to follow a command_accepted that has no follows.
 func (s *State) oweFrozen(d *schemas.CommandAccepted, data schemas.CommandData) {
 	if s.Known.Has(d.CommandID) {
 		return

@@ -14,7 +14,7 @@ type Retry struct {
 
 func (Retry) step() {}
 
-// textRetryCancelled is the final error of a retry that an abort cut short (behaviour A8.4).
+// textRetryCancelled is the final error of a retry that an abort cut short.
 const textRetryCancelled = "Retry cancelled"
 
 // Retrying is what a run knows of its attempts to get a good reply.
@@ -25,7 +25,7 @@ type Retrying struct {
 }
 
 // nextAfterFailure is what follows a turn whose reply failed, nil where the run ends with it: ask again, then the next
-// model of the list (behaviour A8).
+// model of the list.
 func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
 	if !last.Failed || r.Failure != "" {
 		return nil
@@ -79,7 +79,7 @@ func (s *State) retryStart(r *Run, e time.Time, d *schemas.AutoRetryStart) {
 	}
 }
 
-// retryEnd marks a failed turn as one that is not to be tried again.
+// retryEnd marks a failed turn as one that is not to be retried.
 func (s *State) retryEnd(r *Run, d *schemas.AutoRetryEnd) {
 	r.Retrying = nil
 	if d.Success {

@@ -38,6 +38,8 @@ type State struct {
 	Navigating   *Navigation       `json:"navigating,omitempty"`
 	Compacting   *Compacting       `json:"compacting,omitempty"`
 	Uncompacted  string            `json:"uncompacted,omitempty"` // the leaf at which a compaction failed last
+	Parent       *Parent           `json:"parent,omitempty"`      // whose sub-agent the session is
+	Children     []Child           `json:"children,omitempty"`    // sub-agents that have not given their result
 }
 
 // Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
@@ -53,7 +55,10 @@ type Settings struct {
 	ToolExecution schemas.ExecutionMode `json:"toolExecution,omitempty"`
 	Profile       string                `json:"profile,omitempty"`
 	Channel       string                `json:"channel,omitempty"` // the client the session belongs to
+	ChannelOnly   bool                  `json:"channelOnly,omitempty"`
 	Workspace     *string               `json:"workspace,omitempty"`
+	MaxTokens     int64                 `json:"maxTokens,omitempty"` // of the session, as a sub-agent; 0 is off
+	MaxCost       float64               `json:"maxCost,omitempty"`   // the same, in US dollars
 }
 
 // Entry is a message of the path and the id that it has in the session's tree.
@@ -100,9 +105,10 @@ type Run struct {
 	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
 	Overflow     Overflow      `json:"overflow,omitempty"`
-	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed, and is not tried again
+	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed, and is not retried
 
-	Warned map[schemas.BudgetScope]bool `json:"warned,omitempty"`
+	Warned   map[schemas.BudgetScope]bool `json:"warned,omitempty"`
+	Children int                          `json:"children,omitempty"` // sub-agents begun
 }
 
 // Turn is the turn under way.
@@ -129,6 +135,7 @@ type Call struct {
 	End       *schemas.ToolExecutionEnd `json:"end,omitempty"`
 	EndedAt   time.Time                 `json:"endedAt,omitzero"`
 	MessageID string                    `json:"messageId,omitempty"` // of its result, once that is in the transcript
+	Subagent  string                    `json:"subagent,omitempty"`  // session that it has begun
 }
 
 // Outcome is what a finished turn leaves for the choice of what follows.

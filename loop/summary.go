@@ -139,7 +139,7 @@ func (s *State) Aborted() bool {
 }
 
 // SummaryHook is the hook whose services are to be asked about the summary under way, "" where that is decided. The
-// request has what the services are told of it.
+// request returns what the services get of it.
 func (s *State) SummaryHook() (hook schemas.HookName, req schemas.HookRequest) {
 	w := s.summing()
 	switch {

@@ -30,7 +30,7 @@ func nextToolStep(s *State, r *Run) Step {
 	if len(open) > 0 {
 		return RunTools{Calls: open, Aborted: r.Abort != nil}
 	}
-	for _, c := range calls { // results enter the transcript in the order of the calls (behaviour A4.7)
+	for _, c := range calls { // results enter the transcript in the order of the calls
 		if c.MessageID == "" {
 			return announceResult(s, c)
 		}
@@ -39,7 +39,7 @@ func nextToolStep(s *State, r *Run) Step {
 }
 
 // Sequential reports whether the calls of the turn under way must not overlap: the run says so, or one of the tools
-// called does (behaviour A4.6).
+// called does.
 func (s *State) Sequential() bool {
 	if s.Config.ToolExecution == schemas.ExecuteSequential {
 		return true
@@ -86,8 +86,8 @@ func (s *State) Definition(name string) *schemas.ToolDefinition {
 }
 
 // Refusal returns the error text with which a call is answered without being executed, or "": the reply was cut off
-// (behaviour A1.7), or the run is being aborted and the call has not begun, or only waits for approval (behaviour
-// A1.16).
+// (its arguments may be incomplete), or the run is being aborted and the call has not begun, or only waits for
+// approval.
 func (s *State) Refusal(c Call) string {
 	switch {
 	case s.Run.Turn.Reply.StopReason == schemas.StopLength:

@@ -9,7 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// step carries out a step as far as nobody else is needed; it returns false where one is, and says who.
+// step carries out a step as far as it needs no model, tool, hook or message; where it needs one it says which and
+// returns false.
 func (p *player) step(step loop.Step) (done bool) {
 	p.t.Helper()
 	switch step := step.(type) {
@@ -40,6 +41,14 @@ func (p *player) step(step loop.Step) (done bool) {
 		return p.runTools(step)
 	case loop.Navigate:
 		p.navigate(step)
+		return true
+	case loop.AbortSubagent:
+		fmt.Fprintf(&p.out, "  tell %s to stop\n", step.Session)
+		p.append(step.Then, "")
+		return true
+	case loop.Report:
+		fmt.Fprintf(&p.out, "  tell %s: %q\n", step.To, step.Result.Text)
+		p.append(step.Then, "")
 		return true
 	default:
 		p.out.WriteString("  rest\n")
@@ -97,6 +106,11 @@ func (p *player) runTools(step loop.RunTools) (done bool) {
 				ToolCallID: call().ToolCall.ID, ToolName: call().ToolCall.Name, Call: call().Key,
 				Result: schemas.ErrorResult(text), IsError: true,
 			}, "")
+			done = true
+			continue
+		}
+		if call().ToolCall.Name == schemas.ToolAgent && p.s.Child(call().Key) == nil {
+			p.beginSubagent(call())
 			done = true
 			continue
 		}

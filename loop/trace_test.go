@@ -107,6 +107,8 @@ func (p *player) line(line string) (settings bool) {
 		p.reply(rest)
 	case "result":
 		p.result(rest)
+	case "child":
+		p.child(rest)
 	case "event":
 		kind, payload, _ := strings.Cut(rest, " ")
 		data, err := schemas.DecodeEventData(schemas.EventType(kind), []byte(payload))
@@ -217,7 +219,7 @@ func (p *player) reply(line string) {
 			m.StopReason = orStop(m.StopReason)
 			for _, call := range strings.Split(value, ",") {
 				id, tool, _ := strings.Cut(call, ":")
-				m.Content = append(m.Content, schemas.ToolCall{ID: id, Name: tool, Arguments: json.RawMessage(`{}`)})
+				m.Content = append(m.Content, toolCall(id, tool))
 			}
 		default:
 			p.t.Fatalf("reply: no %s", name)
@@ -276,7 +278,7 @@ func (p *player) append(data schemas.EventData, cause string) {
 	p.log = append(p.log, e)
 }
 
-// carryOn carries out steps until one needs somebody else.
+// carryOn carries out steps until one waits for the model, a tool, a hook or a message.
 func (p *player) carryOn() {
 	p.t.Helper()
 	p.resume()

@@ -152,7 +152,7 @@ func filesBelow(t *testing.T, folder string) (files []string) {
 	return files
 }
 
-// isRecording leaves out other JSON that may lie beside the cases.
+// isRecording leaves out other JSON in the directory of the cases.
 func isRecording(path string) bool {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// parrot is an API that sends the body it is told to and understands what most replies of openai-completions need.
+// parrot is an API that sends a given body and understands what most replies of openai-completions need.
 // It shows how the parts of an API package go together, and lets the player of the cases be tested.
 func parrot(body []byte) providers.StreamFunc {
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {

@@ -20,7 +20,7 @@ func sentBy(t *testing.T, api string, change func(*providers.Request)) (sent htt
 	return sent
 }
 
-// TestCopilotHeaders holds that GitHub Copilot is told who asks and whether there is something to see, on every API.
+// TestCopilotHeaders checks that GitHub Copilot gets the headers for the initiator and for images, on every API.
 func TestCopilotHeaders(t *testing.T) {
 	t.Parallel()
 	image := schemas.Image{Data: "iVBORw0KGgo=", MimeType: "image/png"}

@@ -13,9 +13,9 @@
 // # Around it
 //
 // [Transform] makes a transcript of one model fit another, [Model.Clamp] and [FitThinking] settle how much it thinks,
-// [Model.Price] says what it cost, [IsContextOverflow] and [IsRetryable] what a failure means. These rules are held to
-// recordings of a reference implementation: testdata/FORMAT.md says how they are played, testdata/FINDINGS.md what they
-// show, and testdata/DEVIATIONS.md where something better is wanted.
+// [Model.Price] says what it cost, [IsContextOverflow] and [IsRetryable] what a failure means. These rules are checked
+// against recordings of a reference implementation: testdata/FORMAT.md says how they are played, testdata/FINDINGS.md
+// what they show, and testdata/DEVIATIONS.md where something better is wanted.
 //
 // The packages below never read the environment, the clock's zone or a file: what they need of the process comes with
 // the request. The credentials that a machine in a cloud has by itself are the exception, see bedrockconversestream. No

@@ -7,8 +7,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// unheardReason is a finish reason that no package knows.
-const unheardReason = "solar_flare"
+// unknownReason is a finish reason that no package knows.
+const unknownReason = "solar_flare"
 
 // responsesEnd is a response that ends with a status.
 func responsesEnd(event, status string) []byte {
@@ -28,7 +28,7 @@ func chatEnd(after ...string) []byte {
 }
 
 var (
-	chatReason = `data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"` + unheardReason + `"}]`
+	chatReason = `data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"` + unknownReason + `"}]`
 	chatUsage  = `"usage":{"prompt_tokens":3,"completion_tokens":9,"total_tokens":12}}`
 	chatUnsure = map[string][]byte{
 		"usage with it":   chatEnd(chatReason + "," + chatUsage),
@@ -38,23 +38,23 @@ var (
 			`"finish_reason":"stop"}],`+chatUsage),
 	}
 	responsesUnsure = map[string][]byte{
-		"a status": responsesEnd("response.completed", unheardReason),
+		"a status": responsesEnd("response.completed", unknownReason),
 	}
 	geminiUnsure = map[string][]byte{
 		"usage with it": sseBody(
 			`data: {"candidates":[{"content":{"parts":[{"text":"half"}]}}],"responseId":"r1"}`,
-			`data: {"candidates":[{"finishReason":"`+unheardReason+`"}],"usageMetadata":{"promptTokenCount":3,`+
+			`data: {"candidates":[{"finishReason":"`+unknownReason+`"}],"usageMetadata":{"promptTokenCount":3,`+
 				`"candidatesTokenCount":9,"totalTokenCount":12}}`),
 		"behind a call": sseBody(
 			`data: {"candidates":[{"content":{"parts":[{"text":"half"},{"functionCall":{"name":"ls","args":{}}}]}}],`+
 				`"responseId":"r1"}`,
-			`data: {"candidates":[{"finishReason":"`+unheardReason+`"}],"usageMetadata":{"promptTokenCount":3,`+
+			`data: {"candidates":[{"finishReason":"`+unknownReason+`"}],"usageMetadata":{"promptTokenCount":3,`+
 				`"candidatesTokenCount":9,"totalTokenCount":12}}`),
 	}
 )
 
-// unheard are replies of "half" that end for a reason that nobody knows, by API and by how they do it.
-var unheard = map[string]map[string][]byte{
+// unknownEnds are replies of "half" that end for a reason that nobody knows, by API and by how they do it.
+var unknownEnds = map[string]map[string][]byte{
 	"openai-completions":     chatUnsure,
 	"mistral-conversations":  chatUnsure,
 	"openai-responses":       responsesUnsure,
@@ -68,7 +68,7 @@ var unheard = map[string]map[string][]byte{
 			"event: content_block_start\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"text",`+
 				`"text":"half"}}`,
 			"event: content_block_stop\n"+`data: {"type":"content_block_stop","index":0}`,
-			"event: message_delta\n"+`data: {"type":"message_delta","delta":{"stop_reason":"`+unheardReason+`"}}`,
+			"event: message_delta\n"+`data: {"type":"message_delta","delta":{"stop_reason":"`+unknownReason+`"}}`,
 			"event: message_stop\n"+`data: {"type":"message_stop"}`),
 	},
 	"bedrock-converse-stream": {
@@ -76,7 +76,7 @@ var unheard = map[string]map[string][]byte{
 			wireFrame{"messageStart", `{"role":"assistant"}`},
 			wireFrame{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"half"}}`},
 			wireFrame{"contentBlockStop", `{"contentBlockIndex":0}`},
-			wireFrame{"messageStop", `{"stopReason":"` + unheardReason + `"}`},
+			wireFrame{"messageStop", `{"stopReason":"` + unknownReason + `"}`},
 			wireFrame{"metadata", `{"usage":{"inputTokens":3,"outputTokens":9,"totalTokens":12}}`}),
 	},
 }
@@ -86,16 +86,16 @@ var unheard = map[string]map[string][]byte{
 func TestUnknownFinishReasons(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
-		if len(unheard[api]) == 0 {
+		if len(unknownEnds[api]) == 0 {
 			t.Errorf("%s has no reply that ends strangely", api)
 		}
-		for name, body := range unheard[api] {
+		for name, body := range unknownEnds[api] {
 			t.Run(api+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				events := replied(t, api, body)
 				m := events[len(events)-1].Message
-				if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, unheardReason) {
-					t.Errorf("%s %q, want an error that names %s", m.StopReason, m.ErrorMessage, unheardReason)
+				if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, unknownReason) {
+					t.Errorf("%s %q, want an error that names %s", m.StopReason, m.ErrorMessage, unknownReason)
 				}
 				if m.Content.JoinText() != "half" || m.Usage.Input != 3 || m.Usage.Output != 9 || m.Usage.TotalTokens != 12 {
 					t.Errorf("content %q, usage %+v", m.Content.JoinText(), m.Usage)

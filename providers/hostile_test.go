@@ -116,7 +116,7 @@ func floods(t *testing.T, api string, limits providers.Limits, head, piece []byt
 	}
 }
 
-// TestEndlessReplies has servers that never stop. It measures memory, so nothing runs beside it. One API shows what the
+// TestEndlessReplies has servers that never stop. It measures memory, so it is not parallel. One API shows what the
 // defaults allow; the others have less, which takes less time.
 func TestEndlessReplies(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ func CleanText(s string) string { return wtf8.Clean(s) }
 
 // PartialArguments returns what the arguments of a tool call come to when only a part of their JSON has been streamed:
 // valid JSON, of which each further delta makes more. What makes no sense is {}. It costs as much as the text is long,
-// so it is for whoever shows a call while it comes in, not for every delta.
+// so call it when a call is to be shown while it comes in, not for every delta.
 func PartialArguments(text string) json.RawMessage { return partialjson.Parse(text) }
 
 // CleanID returns a tool call's id with every UTF-16 unit outside [A-Za-z0-9_-] replaced by an underscore, cut after

@@ -33,13 +33,15 @@ type ApprovalRequested struct {
 }
 
 // ApprovalResolved is the one answer to an [ApprovalRequested]: the first that came, or that of time. By is who
-// decided.
+// decided. Args, where there are any, are what the call is executed with in place of the arguments that were asked
+// about: By has changed them, and they fit the tool's schema.
 type ApprovalResolved struct {
-	Call       CallKey `json:"call"`
-	ToolCallID string  `json:"toolCallId"`
-	Approved   bool    `json:"approved"`
-	By         string  `json:"by,omitempty"`
-	Reason     string  `json:"reason,omitempty"`
+	Call       CallKey         `json:"call"`
+	ToolCallID string          `json:"toolCallId"`
+	Approved   bool            `json:"approved"`
+	By         string          `json:"by,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Args       json.RawMessage `json:"args,omitempty"`
 }
 
 // ApprovalAnswer is what an approve or deny says, and all it may say: a message that is no answer must not pass for
@@ -50,8 +52,13 @@ type ApprovalAnswer struct {
 	Reason string  `json:"reason,omitempty"`
 }
 
-// Approve lets a call that waits for approval be executed.
-type Approve struct{ ApprovalAnswer }
+// Approve lets a call that waits for approval be executed. Args, a JSON object, are all of the arguments to execute it
+// with, in place of those that were asked about; without them it is executed with these. Arguments that do not fit the
+// tool's schema are refused with [RejectInvalidArgs], and the call waits on.
+type Approve struct {
+	ApprovalAnswer
+	Args json.RawMessage `json:"args,omitempty"`
+}
 
 // Deny has a call that waits for approval answered with an error that says the reason.
 type Deny struct{ ApprovalAnswer }

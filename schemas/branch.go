@@ -4,7 +4,7 @@ import "encoding/json"
 
 // Branch makes its session, which must not have begun, a copy of another one: its transcript up to the event with the
 // sequence Seq, 0 for the newest, and its settings. A reply at the end whose tool calls have no results yet is left
-// out. With EntryID it is the path to that entry, as Position says, and Seq is not looked at.
+// out. With EntryID it is the path to that entry, as Position says, and Seq is ignored.
 type Branch struct {
 	Session  string         `json:"session"`
 	Seq      uint64         `json:"seq,omitempty"`

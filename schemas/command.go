@@ -46,6 +46,13 @@ const (
 	CommandTimer      CommandKind = "timer"
 )
 
+// The commands between a session and its sub-agents, which runners send.
+const (
+	CommandSubagentPrompt CommandKind = "subagent_prompt"
+	CommandSubagentAbort  CommandKind = "subagent_abort"
+	CommandSubagentResult CommandKind = "subagent_result"
+)
+
 // Command is one message of a session's inbox. ID is the client's, or made from where the message is stored, so that
 // every delivery of it has the same. TraceParent carries the W3C trace context.
 type Command struct {
@@ -58,7 +65,7 @@ type Command struct {
 }
 
 // CommandData is the payload of a command: a pointer to one of the types of this file, approval.go,
-// tree.go and compaction.go.
+// tree.go, compaction.go and subagent.go.
 type CommandData interface {
 	CommandKind() CommandKind
 }
@@ -86,7 +93,7 @@ type Input struct {
 }
 
 // AsMessages returns the messages the input stands for: its messages, or one user message of the text and the images
-// with the given time (behaviour A2.1).
+// with the given time.
 func (in Input) AsMessages(at time.Time) Messages {
 	if len(in.Messages) > 0 {
 		return in.Messages
@@ -98,12 +105,19 @@ func (in Input) AsMessages(at time.Time) Messages {
 	return Messages{&UserMessage{Content: content, Timestamp: at.UnixMilli()}}
 }
 
-// Prompt starts a run. Channel binds the session to a client from its next run on: the tools that are announced for a
-// workspace of that name come on top of the session's own.
+// Prompt starts a run.
 type Prompt struct {
 	Input
 	WhenBusy WhenBusy `json:"whenBusy,omitempty"`
-	Channel  string   `json:"channel,omitempty"`
+	Binding
+}
+
+// Binding binds a session to a client from its next run on: the tools that are announced for a workspace named Channel
+// come on top of the session's own, or, with ChannelOnly, are all that it has. Without a Channel the session stays
+// bound as it is.
+type Binding struct {
+	Channel     string `json:"channel,omitempty"`
+	ChannelOnly bool   `json:"channelOnly,omitempty"`
 }
 
 // Steer reaches the model before its next call; a session at rest starts a run with it.
@@ -118,8 +132,8 @@ type Abort struct {
 	ClearQueue bool   `json:"clearQueue,omitempty"`
 }
 
-// Continue starts a run from the transcript as it is, or from what is queued (behaviour A2.4).
-type Continue struct{}
+// Continue starts a run from the transcript as it is, or, where that ends with a reply, from what is queued.
+type Continue struct{ Binding }
 
 // ClearQueue withdraws what is queued: "steering", "follow_up", "prompts", or all of them when empty.
 type ClearQueue struct {
@@ -168,7 +182,7 @@ type SetWorkspace struct {
 	Workspace string `json:"workspace"`
 }
 
-// Timer says that a moment has come that the log asked to be told of. RunID is the run it belongs to; a timer of
+// Timer says that a timer that the log has set is due. RunID is the run it belongs to; a timer of
 // another run is late and changes nothing.
 type Timer struct {
 	Name  string `json:"name"`
@@ -255,6 +269,9 @@ var commandTypes = map[CommandKind]func() CommandData{
 	CommandCompact:          func() CommandData { return new(Compact) },
 	CommandToolResult:       func() CommandData { return new(ToolResponse) },
 	CommandTimer:            func() CommandData { return new(Timer) },
+	CommandSubagentPrompt:   func() CommandData { return new(SubagentPrompt) },
+	CommandSubagentAbort:    func() CommandData { return new(SubagentAbort) },
+	CommandSubagentResult:   func() CommandData { return new(SubagentResult) },
 }
 
 // KnownCommand reports whether kind is one of this package's.

@@ -105,8 +105,8 @@ type SuppliedCompaction struct {
 	Details          json.RawMessage `json:"details,omitempty"`
 }
 
-// ContextUsage is how much of a model's window a context takes, in tokens: what the newest reply told and estimates of
-// what followed.
+// ContextUsage is how much of a model's window a context takes, in tokens: what the newest reply reported and estimates
+// of what followed.
 type ContextUsage struct {
 	Tokens        int64 `json:"tokens"`
 	ContextWindow int64 `json:"contextWindow"`

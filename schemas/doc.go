@@ -8,7 +8,7 @@
 // shared, never copied, and must not be changed by anybody afterwards. Nothing here is safe for concurrent mutation,
 // everything is safe for concurrent reading.
 //
-// What comes from outside is held against its schema before it is used: commands by [ParseCommand] and [PlainText], the
+// What comes from outside is validated by its schema before it is used: commands by [ParseCommand] and [PlainText], the
 // rest by the Validate functions. The schemas are compiled once, when the first is needed (some 10 ms); a process that
 // cannot wait then validates something when it starts.
 //

@@ -11,7 +11,7 @@ import (
 // ErrAttribute is wrapped by the error of a CloudEvent that lacks a required attribute or has a broken one.
 var ErrAttribute = errors.New("missing or broken CloudEvents attribute")
 
-// envelope is what events and updates have in common beside their payload.
+// envelope is what events and updates have in common but for their payload.
 type envelope struct {
 	id, source, name           string
 	time                       time.Time

@@ -10,7 +10,7 @@ import (
 // EventType names what has happened.
 type EventType string
 
-// The ten events of the agent (behaviour A3.1). The two updates are live only and never in the log.
+// The ten events of the agent, which are pi's. The two updates are live only and never in the log.
 const (
 	EventAgentStart          EventType = "agent_start"
 	EventAgentEnd            EventType = "agent_end"
@@ -53,6 +53,10 @@ const (
 	EventSummaryEnd         EventType = "summary_end"
 	EventBranchSummaryStart EventType = "branch_summary_start"
 	EventBranchSummaryEnd   EventType = "branch_summary_end"
+	EventSubagentStart      EventType = "subagent_start"
+	EventSubagentAbort      EventType = "subagent_abort"
+	EventSubagentEnd        EventType = "subagent_end"
+	EventSubagentReport     EventType = "subagent_report"
 )
 
 // Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command it goes back to,
@@ -73,7 +77,7 @@ type Event struct {
 }
 
 // EventData is the payload of an event: a pointer to one of the types of the event_*.go files, approval.go, branch.go,
-// tree.go and compaction.go.
+// tree.go, compaction.go and subagent.go.
 type EventData interface {
 	EventType() EventType
 }
@@ -120,6 +124,10 @@ var eventTypes = map[EventType]func() EventData{
 	EventSummaryEnd:         func() EventData { return new(SummaryEnd) },
 	EventBranchSummaryStart: func() EventData { return new(BranchSummaryStart) },
 	EventBranchSummaryEnd:   func() EventData { return new(BranchSummaryEnd) },
+	EventSubagentStart:      func() EventData { return new(SubagentStart) },
+	EventSubagentAbort:      func() EventData { return new(SubagentAborted) },
+	EventSubagentEnd:        func() EventData { return new(SubagentEnd) },
+	EventSubagentReport:     func() EventData { return new(SubagentReport) },
 }
 
 // DurableEventTypes lists the types a log may hold, in no order.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// RunConfig is what a run is driven with, fixed when it starts (behaviour A1.11, finding 709).
+// RunConfig is what a run is driven with. It is fixed when the run starts: what is set meanwhile is for the next run.
 type RunConfig struct {
 	Model         ModelRef         `json:"model"`
 	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"`
@@ -24,6 +24,7 @@ type RunConfig struct {
 	Sources       []PromptSource   `json:"sources,omitempty"`   // files that SystemPrompt shows
 
 	Compaction    CompactionPolicy `json:"compaction,omitzero"`
+	Subagents     SubagentPolicy   `json:"subagents,omitzero"`
 	ContextWindow int64            `json:"contextWindow,omitempty"` // the least of all its models, in tokens; 0: unknown
 }
 
@@ -74,7 +75,7 @@ func (r TerminationReason) Normal() bool {
 // AgentStart begins a run. Config is present where it differs from the run before; absent it is the same, so that a
 // log does not repeat prompts and tool schemas. Inputs are the ids of the commands whose messages the first turn
 // brings, in order; it is empty for continue. SkipSteering says that the first poll of the steering queue is left out,
-// because the inputs came from there (behaviour A2.4). ErrorMessage says why what the run is driven with could not be
+// because the inputs came from there. ErrorMessage says why what the run is driven with could not be
 // resolved: it takes its inputs in, and fails.
 type AgentStart struct {
 	Config       *RunConfig `json:"config,omitempty"`

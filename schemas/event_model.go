@@ -1,6 +1,6 @@
 package schemas
 
-// RetryPolicy says how often, and when, a model is asked again after a reply that failed (behaviour A8.1). Attempt n
+// RetryPolicy says how often, and when, a model is asked again after a reply that failed. Attempt n
 // waits BaseDelayMs doubled n-1 times, at most MaxDelayMs. MaxRetries 0 is off.
 type RetryPolicy struct {
 	MaxRetries  int   `json:"maxRetries,omitempty"`

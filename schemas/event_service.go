@@ -32,8 +32,8 @@ type CommandAccepted struct {
 }
 
 // Follow is what is needed to append an event that follows a command_accepted. Type is command_applied,
-// command_superseded, command_withdrawn, approval_resolved, or label, session_info, custom or custom_message, whose
-// payload is the command's. CommandID and Kind name the command that the event is
+// command_superseded, command_withdrawn, approval_resolved, or label, session_info, custom, custom_message or
+// subagent_end, whose payload is the command's. CommandID and Kind name the command that the event is
 // about, where that is not the accepted one itself. Resolved is the event where it is an approval_resolved, else nil.
 type Follow struct {
 	Type      EventType         `json:"type"`
@@ -43,7 +43,7 @@ type Follow struct {
 }
 
 // CommandApplied says that a command has had its effect. RunID and TurnID of the event say where; MessageIDs are the
-// messages it became. Text is that of the message before which a navigate or a branch has gone back, to be written
+// messages it became. Text is that of the message before which a navigate or a branch went, to be written
 // anew.
 type CommandApplied struct {
 	CommandID  string      `json:"commandId"`
@@ -57,34 +57,40 @@ type CommandApplied struct {
 type CommandRejected struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
-	Code      string      `json:"code"`
+	Code      RejectCode  `json:"code"`
 	Reason    string      `json:"reason"`
 	StreamSeq uint64      `json:"streamSeq,omitempty"`
 }
 
-// Codes of [CommandRejected].
+// RejectCode says for programs why a command was refused. It is stable; a later version may have more codes.
+type RejectCode string
+
+// Why a command is refused. Nothing is refused with stale, permission or internal, which are reserved.
 const (
-	RejectInvalid    = "invalid"     // malformed, of a wrong type, not matching its schema
-	RejectUnknown    = "unknown"     // an unknown kind
-	RejectTooLarge   = "too_large"   // an oversized payload
-	RejectBusy       = "busy"        // a run is under way
-	RejectNoRun      = "no_run"      // nothing to abort
-	RejectNotFound   = "not_found"   // no such input, call, session or entry
-	RejectConsumed   = "consumed"    // cancel_input: already in the transcript
-	RejectState      = "state"       // cannot be done in this state, such as continue from an assistant message
-	RejectNoTool     = "no_tool"     // set_tools names a tool that nobody announces
-	RejectNoModel    = "no_model"    // set_model names a model that nobody serves
-	RejectNoProfile  = "no_profile"  // set_profile names a profile that there is not
-	RejectStale      = "stale"       // a result or timer of something that is settled
-	RejectQueueFull  = "queue_full"  // more is queued than a session may hold
-	RejectDelivery   = "delivery"    // given up after too many deliveries
-	RejectPermission = "permission"  // not allowed
-	RejectInternal   = "internal"    // a fault of ours
-	RejectNotPlain   = "not_plain"   // plain text where only JSON will do
-	RejectCloudEvent = "cloud_event" // a CloudEvent with a missing or wrong attribute
-	RejectFailed     = "failed"      // compact, navigate: there is no summary, for the reason that is told
-	RejectAborted    = "aborted"     // compact, navigate: an abort has stopped it, or a service was against it
-	RejectForeign    = "foreign"     // no client's: an answer of a NATS server, or a message of ours that is no command
+	RejectInvalid    RejectCode = "invalid"     // malformed, of a wrong type, not matching its schema
+	RejectUnknown    RejectCode = "unknown"     // an unknown kind
+	RejectTooLarge   RejectCode = "too_large"   // an oversized payload
+	RejectBusy       RejectCode = "busy"        // a run is under way
+	RejectNoRun      RejectCode = "no_run"      // nothing to abort
+	RejectNotFound   RejectCode = "not_found"   // no such input, call, session or entry
+	RejectConsumed   RejectCode = "consumed"    // cancel_input: already in the transcript
+	RejectState      RejectCode = "state"       // cannot be done in this state, such as continue from an assistant message
+	RejectNoTool     RejectCode = "no_tool"     // set_tools names a tool that nobody announces
+	RejectNoModel    RejectCode = "no_model"    // set_model names a model that nobody serves
+	RejectNoProfile  RejectCode = "no_profile"  // set_profile names a profile that there is not
+	RejectStale      RejectCode = "stale"       // a result or timer of something that is settled
+	RejectQueueFull  RejectCode = "queue_full"  // more is queued than a session may hold
+	RejectDelivery   RejectCode = "delivery"    // given up after too many deliveries
+	RejectPermission RejectCode = "permission"  // not allowed
+	RejectInternal   RejectCode = "internal"    // a fault of the runner
+	RejectNotPlain   RejectCode = "not_plain"   // plain text where only JSON will do
+	RejectCloudEvent RejectCode = "cloud_event" // a CloudEvent with a missing or wrong attribute
+	RejectFailed     RejectCode = "failed"      // compact, navigate: there is no summary, for the reason given
+	RejectAborted    RejectCode = "aborted"     // compact, navigate: an abort has stopped it, or a service was against it
+	RejectForeign    RejectCode = "foreign"     // an answer of a NATS server, or a message of loopbus that is no command
+
+	// RejectInvalidArgs is an approve that changes the arguments to some that do not fit the tool's schema.
+	RejectInvalidArgs RejectCode = "invalid_args"
 )
 
 // CommandSuperseded says that a queued command will not take effect because another took its place.
@@ -125,8 +131,8 @@ type QueueUpdate struct {
 // result or context that were replaced; what they became stands in the event of that message, or, for a context,
 // nowhere. Compaction and Summary are what a service has written, CustomInstructions, ReplaceInstructions and Label
 // what it has said in the place of a navigate's; Block of a compaction, a navigation or a fork that it is not to be. By
-// names who decided, and Failures who was asked and not heard. Sources are the files of the workspace that an input was
-// expanded to.
+// names who decided, and Failures the services that gave no valid answer in time. Sources are the files of the
+// workspace that an input was expanded to.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`
 	ToolCallID   string          `json:"toolCallId,omitempty"`

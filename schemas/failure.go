@@ -3,7 +3,7 @@ package schemas
 import "errors"
 
 // FailureCode says what kind of failure ended a model's reply. The code is set where the failure is known and travels
-// with it; whether asking again may help is decided by the code and never by the text beside it.
+// with it; whether asking again may help is decided by the code and never by its text.
 type FailureCode string
 
 // The failure codes. A reader that does not know a code takes it for [FailureUnknown].
@@ -17,7 +17,7 @@ const (
 
 	// What stays until the request, the account or the model is another.
 	FailureContextOverflow FailureCode = "context_overflow" // the conversation is longer than the model reads
-	FailureTooLarge        FailureCode = "too_large"        // a request or a reply beyond a limit of ours
+	FailureTooLarge        FailureCode = "too_large"        // a request or a reply beyond a limit of loopbus
 	FailureQuota           FailureCode = "quota"            // the account has used up what is paid for
 	FailureAuth            FailureCode = "auth"             // no key, a wrong one, or no right to the model
 	FailureInvalidRequest  FailureCode = "invalid_request"  // the request cannot be served as it is

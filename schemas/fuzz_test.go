@@ -292,7 +292,7 @@ func unflatten(headers string) map[string][]string {
 	return header
 }
 
-// addExamples hands over every example of an area with the name of its schema.
+// addExamples passes every example of an area with the name of its schema.
 func addExamples(f *testing.F, area string, add func(name string, raw []byte)) {
 	f.Helper()
 	files, err := filepath.Glob("testdata/" + area + "/*/*.json")

@@ -167,7 +167,7 @@ type HookAnswer struct {
 	Label               *string             `json:"label,omitempty"`
 }
 
-// HookFailure is a service that was asked and not heard.
+// HookFailure is a service that was asked and gave no valid answer in time.
 type HookFailure struct {
 	Service string `json:"service"`
 	Error   string `json:"error"`

@@ -91,7 +91,7 @@ func firstSession(session string, batch []byte) (of string, known bool) {
 const maxPrepared = 64
 
 // SplitLog returns the events in a message of a session's log, of which its headers say which they are: those of a
-// commit, or the one of a log in binary mode. Their data is not looked at. An error wraps [ErrAttribute] or is an
+// commit, or the one of a log in binary mode. Their data is ignored. An error wraps [ErrAttribute] or is an
 // [UnknownTypeError] for a type that is no event's of any version.
 func SplitLog(session string, header map[string][]string, payload []byte) ([]StoredEvent, error) {
 	first, last, err := LogSpan(session, header)

@@ -7,7 +7,7 @@ import (
 )
 
 // Role says who speaks. Any role but the three below is a custom one: it lives in the transcript and is dropped before
-// the model unless convertToLlm maps it (behaviour A6.3).
+// the model unless convertToLlm maps it.
 type Role string
 
 // The roles a model knows.
@@ -54,7 +54,7 @@ type AssistantMessage struct {
 	Timestamp     int64      `json:"timestamp,omitempty"`
 }
 
-// Failed reports whether the reply ended the run: stop reason error or aborted (behaviour A1.5).
+// Failed reports whether the reply ended the run: stop reason error or aborted.
 func (m *AssistantMessage) Failed() bool {
 	return m.StopReason == StopError || m.StopReason == StopAborted
 }

@@ -200,7 +200,7 @@ func TestStreamEventJSON(t *testing.T) {
 	}
 }
 
-// The message of a terminal event is told by message_end and never goes over the wire twice.
+// The message of a terminal event is in message_end and never goes over the wire twice.
 func TestStreamEventLeavesTheMessageOut(t *testing.T) {
 	e := schemas.StreamEvent{Type: schemas.StreamDone, Reason: schemas.StopStop,
 		Message: &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "hi"}}}}

@@ -52,14 +52,14 @@ type ModelRequest struct {
 	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"` // empty for off
 	SessionID     string           `json:"sessionId,omitempty"`
 	Attempt       int              `json:"attempt,omitempty"`
-	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 leaves it to who asks the vendor
+	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 leaves it to the provider
 	APIKey        string           `json:"-"`
 }
 
 // StreamEventType names an event of a model's stream.
 type StreamEventType string
 
-// The twelve stream events of pi (behaviour A7.4).
+// The twelve stream events of pi.
 const (
 	StreamStart         StreamEventType = "start"
 	StreamTextStart     StreamEventType = "text_start"

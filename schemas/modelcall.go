@@ -9,6 +9,7 @@ import (
 const (
 	HeaderModelSeq    = "Loopbus-Model-Seq"    // number of the message: 1, 2, 3 ... without a gap
 	HeaderModelMore   = "Loopbus-Model-More"   // "1": the payload goes on in the next message
+	HeaderModelLines  = "Loopbus-Model-Lines"  // "1", of a request: payloads may be several frames, one a line
 	HeaderModelCancel = "Loopbus-Model-Cancel" // "1": the call is to stop; such a message has no number
 )
 

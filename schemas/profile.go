@@ -27,6 +27,7 @@ type Profile struct {
 	Resources     *bool           `json:"resources,omitempty"` // false: without what the workspace has for prompts
 
 	Compaction *CompactionPolicy `json:"compaction,omitempty"`
+	Subagents  *SubagentPolicy   `json:"subagents,omitempty"`
 }
 
 // SandboxPolicy says that tools are taken from the workers of a workspace, and from no others: a tool that these do not

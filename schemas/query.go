@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// QueryKind is the last token of a query's subject: what is asked.
+// QueryKind is the last token of a query's subject.
 type QueryKind string
 
 // The queries. Sessions is asked of all sessions ([Subjects.QueryAll]), approvals of all of them or of one, the others
@@ -38,7 +38,7 @@ const (
 	QueryBusy        QueryCode = "busy"        // too many queries at once: ask again
 	QueryUnavailable QueryCode = "unavailable" // what is stored could not be read in time: ask again
 	QueryDamaged     QueryCode = "damaged"     // the session's log is not what its writers wrote
-	QueryInternal    QueryCode = "internal"    // a fault of ours
+	QueryInternal    QueryCode = "internal"    // a fault of the runner
 )
 
 // QueryError is the answer to a query that cannot be answered. The headers Nats-Service-Error-Code and

@@ -129,7 +129,7 @@ type SessionStats struct {
 	ContextWindow int64     `json:"contextWindow"`
 }
 
-// ToolsPage has the tools of a session's newest run, in the order in which its model is told of them. A session that
+// ToolsPage has the tools of a session's newest run, in the order in which its model gets them. A session that
 // has not run has none. Seq is the sequence of its newest event.
 type ToolsPage struct {
 	Session string           `json:"session"`

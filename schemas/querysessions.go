@@ -75,10 +75,12 @@ type SessionSummary struct {
 	Approvals    int               `json:"approvals,omitempty"`
 }
 
-// SessionParent is where a session was branched from: another session, as far as its event Seq.
+// SessionParent is where a session comes from: it was branched from another one, as far as its event Seq; or a call of
+// the tool agent there began it as a sub-agent, and CallID names the call, whose tool_execution_start is the event Seq.
 type SessionParent struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`
+	CallID  string `json:"callId,omitempty"`
 }
 
 // ApprovalsPage has tool calls that wait for approval, the oldest first. Of one session, Session names it and Seq is

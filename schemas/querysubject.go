@@ -6,13 +6,13 @@ import (
 )
 
 // BucketSessions has an entry for each session: the index that lists of sessions are answered from. It is private to
-// runners, who make it anew from the logs where it is lost.
+// runners, which make it anew from the logs where it is lost.
 const BucketSessions = "agent_sessions"
 
-// QueueQueries is the queue group of those who answer queries: one of them answers each.
+// QueueQueries is the queue group of the runners that answer queries: one of them answers each.
 const QueueQueries = "queries"
 
-// Headers of a command whose sender wants to be told what became of it. Its own reply subject is the stream's, which
+// Headers of a command whose sender wants to get its outcome. Its own reply subject is the stream's, which
 // answers with an acknowledgement and does not keep it.
 const (
 	HeaderReply   = "Loopbus-Reply"    // ReplyOutcome

@@ -13,7 +13,7 @@ const (
 )
 
 // Resources is what the directory of a workspace has for prompts, as the worker that serves the directory announces it:
-// context files, skills and prompt templates (behaviour A14). It is an entry of the bucket agent_resources under the
+// context files, skills and prompt templates. It is an entry of the bucket agent_resources under the
 // key [ResourcesKey], and lives as long as the worker renews it. A run reads it when it starts.
 type Resources struct {
 	Workspace string            `json:"workspace,omitempty"`

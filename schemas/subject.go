@@ -121,7 +121,7 @@ func (s Subjects) Tool(queue, session, call string) string {
 	return s.Prefix() + ".tool." + queue + "." + session + "." + call
 }
 
-// Cancel is where a running call is told to stop: agent.cancel.<session>.<call>.
+// Cancel is the subject of a running call's cancellation: agent.cancel.<session>.<call>.
 func (s Subjects) Cancel(session, call string) string {
 	return s.Prefix() + ".cancel." + session + "." + call
 }
@@ -162,10 +162,11 @@ func (s Subjects) Schedule(session, name string) string {
 	return s.Prefix() + ".sched." + session + "." + name
 }
 
-// ModelRequest is where those who serve models are asked, one of them for each request: agent.model.request.
+// ModelRequest is the subject of model calls, each served by one server of the queue group: agent.model.request.
 func (s Subjects) ModelRequest() string { return s.Prefix() + ".model.request" }
 
-// ModelCall is where the one who serves a model call hears of it while it lasts: agent.model.call.<call>.
+// ModelCall is where the server of a model call gets its control messages while the call lasts:
+// agent.model.call.<call>.
 func (s Subjects) ModelCall(call string) string { return s.Prefix() + ".model.call." + call }
 
 // Key is where a key service is asked for a provider's key: agent.key.<provider>.

@@ -28,7 +28,7 @@ const (
 // Repeatable reports whether a call of this class may be executed again.
 func (e Effect) Repeatable() bool { return e == EffectReadOnly || e == EffectIdempotent }
 
-// ToolDefinition is what the runner, the model and people are told about a tool. Parameters is its JSON Schema; absent
+// ToolDefinition describes a tool to the runner, the model and people. Parameters is its JSON Schema; absent
 // means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. MaxResultBytes
 // is the longest answer, as JSON; 0 leaves it to the worker. Scopes are what a session must have been granted to call
 // it. ArgumentRewrites are applied to a model's arguments, in order, before they are checked against Parameters.
@@ -52,8 +52,9 @@ type ToolDefinition struct {
 	ArgumentRewrites []ArgumentRewrite `json:"argumentRewrites,omitempty"`
 }
 
-// ToolResult is what a tool answers. Terminate asks the run to end without another model call; it does so only if
-// every result of the batch asks (behaviour A1.9). Details is any JSON, kept byte for byte.
+// ToolResult is what a tool answers. Terminate asks the run to end without another model call; it does so only if every
+// result of the batch asks, so that one tool of several cannot keep the others' results from the model. Details is any
+// JSON, kept byte for byte.
 type ToolResult struct {
 	Content   Contents        `json:"content"`
 	Details   json.RawMessage `json:"details,omitempty"`
@@ -63,7 +64,7 @@ type ToolResult struct {
 // TextResult is a result of one text block.
 func TextResult(text string) ToolResult { return ToolResult{Content: Contents{Text{Text: text}}} }
 
-// ErrorResult is the result that stands for an error: its text and empty details (behaviour A4.4).
+// ErrorResult is the result that stands for an error: its text and empty details, as pi has it.
 func ErrorResult(text string) ToolResult {
 	return ToolResult{Content: Contents{Text{Text: text}}, Details: json.RawMessage("{}")}
 }

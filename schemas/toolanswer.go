@@ -17,7 +17,7 @@ type ToolAnswer struct {
 }
 
 // Answer is the answer to the request by the worker of that name, after the tool ran for so long. Its id is the same
-// whoever answers: a session takes one.
+// whichever worker answers: a session takes one.
 func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took time.Duration) ToolAnswer {
 	return ToolAnswer{"result/" + string(r.Call), ToolResponse{
 		Call: r.Call, ToolCallID: r.ToolCallID, ToolName: r.ToolName, Result: result, IsError: isError,
@@ -35,7 +35,7 @@ func (r ToolRequest) AnswerMsgID() string {
 	return id
 }
 
-// ParseToolRequest reads a request and holds it against its schema. An error is a [*ValidationError] or says why it is
+// ParseToolRequest reads a request and validates it by its schema. An error is a [*ValidationError] or says why it is
 // no JSON.
 func ParseToolRequest(payload []byte) (r ToolRequest, err error) {
 	if r, ok := canonicalRequest(payload); ok {

@@ -12,13 +12,20 @@ type ToolPolicy struct {
 	Allowed    []string       // by the profile; nil is every tool
 	Scopes     []string       // granted; "*" is every scope
 	TimeoutMs  int64          // of calls of tools that set no limit; 0 is none
+	// ChannelOnly leaves the session nothing but the tools of the client: none of its workspace, and none of the runner.
+	ChannelOnly bool
 }
 
 // The runner's own tools. Models call them as they do others.
 const (
 	ToolSessionBranch  = "session_branch"
 	ToolAgentInterrupt = "agent_interrupt"
+	ToolAgent          = "agent"
 )
 
 // ExtensionTools lists the names of the runner's own tools.
-func ExtensionTools() []string { return []string{ToolSessionBranch, ToolAgentInterrupt} }
+func ExtensionTools() []string { return []string{ToolSessionBranch, ToolAgentInterrupt, ToolAgent} }
+
+// DefaultExtensionTools lists those that sessions have where nobody says anything. They are served as others are;
+// [ToolAgent] is not, its calls begin sessions.
+func DefaultExtensionTools() []string { return []string{ToolSessionBranch, ToolAgentInterrupt} }

@@ -8,7 +8,7 @@ import "encoding/json"
 
 // Navigate moves the leaf: to the entry TargetID, or, where that is a user's message or a custom_message, to its
 // parent, with its text in the outcome, to be written anew. With Summarize a model sums up what is left behind, which
-// is then an entry below the new leaf; CustomInstructions are added to what it is told, or, with ReplaceInstructions,
+// is then an entry below the new leaf; CustomInstructions are added to its instructions, or, with ReplaceInstructions,
 // said in its place. Label is put on the summary, or, without one, on the target.
 type Navigate struct {
 	TargetID            string `json:"targetId"`

@@ -69,7 +69,7 @@ type normaliser struct {
 	sessions []string
 }
 
-// made notes the ids of entries that were made.
+// made records the ids of entries that were made.
 func (n *normaliser) made(id string) { n.ids = append(n.ids, id) }
 
 // given replaces what stands for ids and directories in the input of a case.

@@ -9,6 +9,6 @@
 // in memory (loop/agent) takes it as it is.
 //
 // Tools that touch files go through package workspace, which keeps them below a root directory, symbolic links
-// included. The bash tool runs whatever it is told with the rights of its process, unless it is given a sandbox: a root
+// included. The bash tool runs any command with the rights of its process, unless it is given a sandbox: a root
 // does not confine it, only its surroundings (a sandbox, a container, an own user) can.
 package tools

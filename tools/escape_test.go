@@ -31,7 +31,7 @@ const (
 	treasure = "hidden-treasure"
 )
 
-// A prison is a root with a file and a directory in it, and beside it a directory that nobody may get to.
+// A prison is a root with a file and a directory in it, and next to it a directory that nobody may get to.
 type prison struct {
 	*tooltest.Rig
 	base, outside string
@@ -171,7 +171,7 @@ func (p *prison) tryBash(t *testing.T, way string) string {
 	return text
 }
 
-// beyond describes all that is beside the root.
+// beyond describes all that is outside the root.
 func (p *prison) beyond(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -51,7 +51,7 @@ type Call struct {
 	update func(schemas.ToolResult)
 }
 
-// Update tells whoever watches the call of a partial result, which replaces the one before. It may be called from any
+// Update sends a partial result to the watchers of the call, which replaces the one before. It may be called from any
 // goroutine, but by one at a time. After the tool has returned, and where nobody listens, it does nothing.
 func (c Call) Update(partial schemas.ToolResult) {
 	if c.update != nil {
@@ -66,7 +66,7 @@ func (t Tool) Run(ctx context.Context, call Call, update func(schemas.ToolResult
 	return ResultOf(t.Try(ctx, call, update))
 }
 
-// Try is [Tool.Run] for those who want the error itself. A panic is a [PanicError].
+// Try is [Tool.Run] for callers that want the error itself. A panic is a [PanicError].
 func (t Tool) Try(ctx context.Context, call Call, update func(schemas.ToolResult)) (_ schemas.ToolResult, err error) {
 	gate := &gate{update: update}
 	defer gate.close()
@@ -113,7 +113,7 @@ func (e *TimeLimitError) Error() string {
 	return "Tool timed out after " + Seconds(e.Limit.Seconds()) + " seconds"
 }
 
-// DefaultReadTimeout is the time limit of the built-in tools that only read, unless whoever serves them sets another.
+// DefaultReadTimeout is the time limit of the built-in tools that only read, unless their worker sets another.
 // It leaves room for a search through 5 GB in 127,000 files that no memory holds, which took 73 s. What takes longer
 // hangs in a file system that does not answer, or is better asked for in a smaller directory.
 const DefaultReadTimeout = 2 * time.Minute

@@ -83,7 +83,7 @@ type argumentReader[P any] struct {
 	defaults json.RawMessage // of members that may be left out; nil if there are none
 }
 
-// read checks the arguments, which whoever dispatched the call may have held against the schema of another version.
+// read checks the arguments, which the sender of the call may have validated by the schema of another version.
 func (r argumentReader[P]) read(ctx context.Context, call Call) (params P, err error) {
 	if call.Arguments, err = r.schema.Validate(ctx, r.tool, call.Arguments); err != nil {
 		return params, err

@@ -2,7 +2,8 @@
 // are clients of the bus themselves. Each is a package below this one.
 //
 // Two rules make a bridge. The client's id is the command's id ([CommandID]), so that a request that is sent again
-// changes nothing. And a client that leaves ends nothing: what it has begun goes on, and whoever asks again sees it.
+// changes nothing. And a client that leaves ends nothing: what it has begun goes on, and a client that comes back sees
+// it.
 //
 // A bridge of a few hundred lines is made of
 //   - [SessionID], the session of a thread, conversation or key of the other protocol;
@@ -10,6 +11,6 @@
 //   - [client.Tracker], which finds the run of a command among them, and [Waiting], the calls that wait for approval;
 //   - [EventStream], server-sent events that end for a client that does not read, and [Refuse], errors as answers.
 //
-// A bridge acts with the credentials of its client.Client, not with those of whoever asks: mount it behind a door that
-// lets in only those who may have them (package web).
+// A bridge acts with the credentials of its client.Client, not with those of whoever asks: mount it behind a check that
+// admits only clients that may have them (package web).
 package bridge

@@ -10,13 +10,32 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// A Loader returns what a session's log comes to at some event, the newest or one before, and leaves the state to the
+// caller. Where there are snapshots it does not read the whole log.
+type Loader func(ctx context.Context, session string) (*loop.State, error)
+
 // Follower folds the log of a session as it goes on. It is of one goroutine. The zero State is before the first event.
 type Follower struct {
 	Session *client.Session
+	// Load is where [Follower.Open] begins. Nil is the first event.
+	Load Loader
 	// State is that of the newest event that was yielded. It must not be changed.
 	State loop.State
 	// Trackers are given every item before it is yielded.
 	Trackers []*client.Tracker
+}
+
+// Open brings the state to the end of the log, by Load where it can. Trackers are not given the events before that.
+func (f *Follower) Open(ctx context.Context) error {
+	if f.Load == nil || f.State.Seq > 0 {
+		return f.CatchUp(ctx, nil)
+	}
+	state, err := f.Load(ctx, f.Session.ID())
+	if err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	f.State = *state
+	return nil
 }
 
 // CatchUp folds what the log has now beyond the state. each, which may be nil, is called after each event.
@@ -54,7 +73,7 @@ func (f *Follower) Items(ctx context.Context) iter.Seq2[client.Item, error] {
 	}
 }
 
-// Take folds an item, for who follows the session by [Chan] and not by [Follower.Items].
+// Take folds an item, for programs that follow the session by [Chan] and not by [Follower.Items].
 func (f *Follower) Take(i client.Item) error {
 	if i.Event != nil {
 		if err := f.State.Apply(*i.Event); err != nil {
@@ -73,8 +92,8 @@ type Next struct {
 	Err  error
 }
 
-// Chan is a loop over items as a channel, for who waits for other things besides. It is closed when the loop has ended,
-// which it does with ctx: that of the loop.
+// Chan is a loop over items as a channel, for programs that wait for other things, too. It is closed when the loop has
+// ended, which it does with ctx: that of the loop.
 func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next {
 	c := make(chan Next)
 	go func() {

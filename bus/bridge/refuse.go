@@ -25,11 +25,11 @@ func Status(err error) (status int, code string) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return http.StatusRequestEntityTooLarge, schemas.RejectTooLarge
+		return http.StatusRequestEntityTooLarge, string(schemas.RejectTooLarge)
 	case errors.As(err, &request), errors.Is(err, schemas.ErrSubject):
-		return http.StatusBadRequest, schemas.RejectInvalid
+		return http.StatusBadRequest, string(schemas.RejectInvalid)
 	case errors.As(err, &rejected):
-		return http.StatusConflict, rejected.Code
+		return http.StatusConflict, string(rejected.Code)
 	case errors.As(err, &query):
 		return query.Code.HTTPCode(), string(query.Code)
 	case errors.Is(err, nats.ErrPermissionViolation):

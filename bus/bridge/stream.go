@@ -16,8 +16,8 @@ const (
 	keepAlive    = 15 * time.Second // between two signs that the connection lives
 )
 
-// EventStream writes server-sent events. A client that takes nothing for ten seconds is gone: every Send then fails.
-// Lines end with LF. Its methods may be called concurrently.
+// EventStream writes server-sent events. A client that reads nothing for ten seconds is disconnected: every Send then
+// fails. Lines end with LF. Its methods may be called concurrently.
 type EventStream struct {
 	mu      sync.Mutex
 	w       http.ResponseWriter
@@ -37,7 +37,7 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 	s := &EventStream{w: w, control: http.NewResponseController(w), limit: writeTimeout}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.quiet = time.AfterFunc(keepAlive, s.beat)
+	s.quiet = time.AfterFunc(keepAlive, s.heartbeat)
 	w.WriteHeader(http.StatusOK)
 	s.write([]byte(": the stream begins\n\n"))
 	return s
@@ -69,7 +69,7 @@ func (s *EventStream) End() {
 	s.quiet.Stop()
 }
 
-func (s *EventStream) beat() {
+func (s *EventStream) heartbeat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {

@@ -132,7 +132,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.After(90 * time.Second)
+	timeout := time.After(patience)
 	for !ok() {
 		select {
 		case <-tick.C:

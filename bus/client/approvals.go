@@ -78,7 +78,7 @@ func (f *approvals) run(ctx context.Context) error {
 	}
 }
 
-// untilRead reads, again and again while the server cannot be reached.
+// untilRead reads, and retries while the server cannot be reached.
 func (f *approvals) untilRead(ctx context.Context, read func(context.Context) error) error {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := read(ctx)

@@ -40,7 +40,7 @@ func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error
 	return schemas.InputScheme + name, err
 }
 
-// blob returns the data of an event that is kept in the object store, held against its digest.
+// blob returns the data of an event that is kept in the object store, checked against its digest.
 func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) {
 	name, ok := strings.CutPrefix(ref, blobScheme)
 	if !ok {

@@ -55,7 +55,7 @@ func Connect(url string, o Options) (*Client, error) {
 }
 
 // New returns a client on a connection of the caller's, which has to outlive it and should reconnect for ever. The
-// options of the connection itself are not looked at.
+// options of the connection itself are ignored.
 func New(nc *nats.Conn, o Options) (*Client, error) {
 	subjects, err := schemas.NewSubjects(o.Prefix)
 	if err != nil {

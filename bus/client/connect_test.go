@@ -18,24 +18,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// startNATS starts a server that is not ours to configure.
+// startNATS starts a server that loopbus does not configure.
 func startNATS(t *testing.T, o *server.Options) string {
 	t.Helper()
-	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true
-	o.JetStream, o.StoreDir = true, t.TempDir()
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the server is not ready")
-	}
-	return s.ClientURL()
+	o.JetStream = true
+	return bustest.NATS(t, o).ClientURL()
 }
 
 // in is options that name a context of the nats command line, with these settings.
@@ -118,7 +105,7 @@ func TestConnectRefuses(t *testing.T) {
 	}
 }
 
-// Who connects where no runner has ever been is told so.
+// A client that connects where no runner has ever been gets an error that says so.
 func TestWithoutStreams(t *testing.T) {
 	t.Parallel()
 	c := connect(t, startNATS(t, &server.Options{}))

@@ -19,7 +19,7 @@ type RejectedError struct {
 	Session   string
 	CommandID string
 	Kind      schemas.CommandKind
-	Code      string
+	Code      schemas.RejectCode
 	Reason    string
 }
 
@@ -68,8 +68,13 @@ func passing(err error) bool {
 		return query.Code == schemas.QueryBusy || query.Code == schemas.QueryUnavailable
 	}
 	var api *jetstream.APIError
-	return errors.As(err, &api) && api.Code == http.StatusServiceUnavailable
+	return errors.As(err, &api) &&
+		(api.Code == http.StatusServiceUnavailable || api.ErrorCode == errCodeDuplicateInProcess)
 }
+
+// errCodeDuplicateInProcess says that a copy of the message with the same id is being replicated: asked again, the
+// server knows what has become of it.
+const errCodeDuplicateInProcess = 10158
 
 // explain says what a request that had no answer is known to lack: a publish that is not permitted is answered only by
 // the connection's last error, which has no more than a text to tell its subject.

@@ -132,7 +132,8 @@ func ExampleRejectedError() {
 	// Output: there was nothing to abort: no run is under way
 }
 
-// All that happens in a session, from its first event on. Who comes back later goes on behind the last event seen.
+// All that happens in a session, from its first event on. A reader that comes back later continues behind the last
+// event seen.
 func ExampleSession_Watch() {
 	url, stop := startRunner("Hello!")
 	defer stop()

@@ -150,7 +150,7 @@ func consumers(t *testing.T, js jetstream.JetStream, stream string) int {
 	return s.CachedInfo().State.Consumers
 }
 
-// A stream in memory is gone after a restart of its server until a runner makes it again. Until then updates are live
+// A stream in memory is lost in a restart of its server until a runner makes it again. Until then updates are live
 // only.
 func TestUpdatesWithoutTheirStream(t *testing.T) {
 	t.Parallel()

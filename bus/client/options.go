@@ -50,7 +50,7 @@ func (o Options) withDefaults() Options {
 func (o Options) natsOptions() ([]nats.Option, error) {
 	opts, err := o.Dial.Options(o.Name, o.Logger)
 	return append(opts, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		if !errors.Is(err, nats.ErrSlowConsumer) { // a slow reader, who reads the log again
+		if !errors.Is(err, nats.ErrSlowConsumer) { // a slow reader, which reads the log again
 			o.Logger.Warn("nats", "err", err)
 		}
 	})), err

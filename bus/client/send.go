@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,18 +26,29 @@ type sending struct {
 	traceParent string
 	whenBusy    schemas.WhenBusy
 	channel     string
+	args        json.RawMessage
+	channelOnly bool
 }
 
 // WithID gives the command its id, 1 to 128 printable characters that are unique within the session. A command that is
-// sent again with its id changes nothing. Who sends one again after a crash gets the [Run] that it has begun.
+// sent again with its id changes nothing. A sender that repeats one after a crash gets the [Run] that it has begun.
 func WithID(id string) Option { return func(s *sending) { s.id = id } }
 
 // WhenBusy says what a prompt does while a run is under way; without it, the prompt waits for a run of its own.
 func WhenBusy(b schemas.WhenBusy) Option { return func(s *sending) { s.whenBusy = b } }
 
-// WithChannel binds the session to a client from the prompt's run on: the tools that are announced for a workspace of
-// that name come on top of the session's own.
+// WithChannel binds the session to a client from the run of a prompt or continue on: the tools that are announced for a
+// workspace of that name come on top of the session's own.
 func WithChannel(workspace string) Option { return func(s *sending) { s.channel = workspace } }
+
+// WithArgs has [Session.Approve] change the call's arguments: args, a JSON object, are all that it is executed with.
+// The session refuses those that do not fit the tool's schema with [schemas.RejectInvalidArgs], and the call waits on.
+func WithArgs(args json.RawMessage) Option { return func(s *sending) { s.args = args } }
+
+// WithChannelOnly is [WithChannel], but the session has the tools of that workspace and no others.
+func WithChannelOnly(workspace string) Option {
+	return func(s *sending) { s.channel, s.channelOnly = workspace, true }
+}
 
 // WithTraceParent gives the command its W3C trace context.
 func WithTraceParent(traceParent string) Option {
@@ -96,12 +108,9 @@ func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Op
 // command's id.
 func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error) {
 	kind := data.CommandKind()
-	if prompt, ok := data.(*schemas.Prompt); ok {
-		with := *prompt
-		with.WhenBusy, with.Channel = cmp.Or(o.whenBusy, with.WhenBusy), cmp.Or(o.channel, with.Channel)
-		data = &with
-	} else if o.whenBusy != "" || o.channel != "" {
-		return nil, errors.New("WhenBusy and WithChannel are for prompts")
+	data, err := o.apply(data)
+	if err != nil {
+		return nil, err
 	}
 	body, err := schemas.Marshal(data)
 	if err = errors.Join(schemas.CheckSession(s.id), checkID(o.id), err); err != nil {
@@ -122,6 +131,35 @@ func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error
 		header[schemas.HeaderTraceParent] = []string{schemas.EncodeHeaderValue(o.traceParent)}
 	}
 	return &nats.Msg{Subject: s.c.subjects.Command(s.id, kind), Header: header, Data: body}, nil
+}
+
+// apply puts what the options say into a copy of the command.
+func (o sending) apply(data schemas.CommandData) (schemas.CommandData, error) {
+	bound := schemas.Binding{Channel: o.channel, ChannelOnly: o.channelOnly}
+	if _, ok := data.(*schemas.Approve); !ok && o.args != nil {
+		return nil, errors.New("WithArgs is for an approval")
+	}
+	switch c := data.(type) {
+	case *schemas.Approve:
+		if o.args != nil {
+			data = &schemas.Approve{ApprovalAnswer: c.ApprovalAnswer, Args: o.args}
+		}
+	case *schemas.Prompt:
+		with := *c
+		with.WhenBusy = cmp.Or(o.whenBusy, with.WhenBusy)
+		if o.channel != "" {
+			with.Binding = bound
+		}
+		return &with, nil
+	case *schemas.Continue:
+		if o.channel != "" && o.whenBusy == "" {
+			return &schemas.Continue{Binding: bound}, nil
+		}
+	}
+	if o.whenBusy != "" || o.channel != "" {
+		return nil, errors.New("WhenBusy is for prompts, WithChannel for prompts and continue")
+	}
+	return data, nil
 }
 
 // checkID refuses the id that the session would refuse.

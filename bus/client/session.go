@@ -100,8 +100,8 @@ func (s *Session) Abort(ctx context.Context, reason string, opts ...Option) erro
 	return s.Do(ctx, &schemas.Abort{Reason: reason}, opts...)
 }
 
-// Approve lets a call be executed that waits for approval. The empty call is the one that waits, where there is but
-// one.
+// Approve lets a call be executed that waits for approval, which [Approval] names; with [WithArgs], with other
+// arguments than it has.
 func (s *Session) Approve(ctx context.Context, call schemas.CallKey, reason string, opts ...Option) error {
 	return s.Do(ctx, &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: call, Reason: reason}}, opts...)
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	firstTimeout   = time.Second     // of the first attempt of a request
-	attemptTimeout = 5 * time.Second // of one request of a reader, who has no other limit
+	attemptTimeout = 5 * time.Second // of one request of a reader, which has no other limit
 	minPause       = 20 * time.Millisecond
 	maxPause       = time.Second
 	batchMessages  = 64
@@ -38,7 +38,7 @@ type storedMsg struct {
 
 // stored yields the messages of a stream on a subject that have a sequence above after, in order, as far as there are
 // any now. It asks for a batch at a time, so that it holds no more however slow its reader is. An error is the last
-// thing yielded; whoever goes on after a passing one asks for what is above the last message that it got.
+// thing yielded; a caller that continues after a passing one asks for what is above the last message that it got.
 func (c *Client) stored(ctx context.Context, stream, subject string, o jetstream.ConsumerConfig,
 ) iter.Seq2[storedMsg, error] {
 	return func(yield func(storedMsg, error) bool) {

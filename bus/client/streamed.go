@@ -64,7 +64,7 @@ func callSeq(key schemas.CallKey) uint64 {
 }
 
 // readUpdates yields the updates that the server has kept of what is being streamed. Where the stream is in memory, it
-// is gone after a restart until a runner has made it again.
+// is lost in a restart until a runner has made it again.
 func (w *watcher) readUpdates(ctx context.Context) error {
 	subject := w.c.subjects.LiveUpdate(w.session)
 	for m, err := range w.c.stored(ctx, schemas.StreamUpdates, subject, after(w.deltas)) {

@@ -16,7 +16,7 @@ func (c *Client) subscribe(ctx context.Context, subject string, each nats.MsgHan
 		return nil, err
 	}
 	if err = sub.SetPendingLimits(c.kept, liveBytes); err == nil {
-		err = c.persist(ctx, c.nc.FlushWithContext)
+		err = c.persist(ctx, c.flush)
 	}
 	if err == nil && !errors.Is(c.nc.LastError(), before) {
 		err = c.explain(nil, subject)
@@ -26,4 +26,14 @@ func (c *Client) subscribe(ctx context.Context, subject string, each nats.MsgHan
 		return nil, err
 	}
 	return sub, nil
+}
+
+// flush waits until the server has had what was sent. Of a connection that is lost meanwhile nats.go says that it is
+// closed, although it will be back, and what was subscribed with it.
+func (c *Client) flush(ctx context.Context) error {
+	err := c.nc.FlushWithContext(ctx)
+	if errors.Is(err, nats.ErrConnectionClosed) && !c.nc.IsClosed() {
+		return nats.ErrDisconnected
+	}
+	return err
 }

@@ -48,7 +48,7 @@ func (t *tap) close() {
 }
 
 // missed reports whether the live feed has dropped something since it was asked last, and all of what it has kept was
-// heard.
+// delivered.
 func (t *tap) missed() (bool, error) {
 	if t.nc.IsClosed() {
 		return false, nats.ErrConnectionClosed

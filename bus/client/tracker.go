@@ -7,8 +7,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tracker finds the run of a command among the items of its session, for whoever follows the session itself, with
-// [Session.Watch] or [Session.History]. [Run] does the same for who follows nothing else. It is of one goroutine.
+// Tracker finds the run of a command among the items of its session, for a program that follows the session itself,
+// with [Session.Watch] or [Session.History]. [Run] does the same for a program that follows nothing else. It is for one
+// goroutine.
 type Tracker struct {
 	id      string // of the command
 	run     string // its run's id, once it is known

@@ -8,7 +8,7 @@ import (
 )
 
 // NavigateOptions say how [Session.Navigate] leaves what is left behind. Of an input to a model, Instructions are added
-// to what the model is told, or with ReplaceInstructions said in its place.
+// to the model's instructions, or with ReplaceInstructions replace them.
 type NavigateOptions struct {
 	Summarize           bool   // a model sums up what is left behind
 	Instructions        string // for the summary
@@ -16,8 +16,8 @@ type NavigateOptions struct {
 	Label               string // put on the summary, or, without one, on the target
 }
 
-// Navigate moves the leaf of the session's tree to an entry: what comes next follows that one. An entry is named by the
-// id of its message, such as m7, or as [Session.Tree] has it. Where it is a user's message, the leaf is the entry
+// Navigate moves the leaf of the session's tree to an entry: what comes next follows that entry. An entry is named by
+// the id of its message, such as m7, or as [Session.Tree] has it. Where it is a user's message, the leaf is the entry
 // before it, and text is what the message says, to be written anew. While a run is under way it is refused with
 // [schemas.RejectBusy].
 //

@@ -211,7 +211,7 @@ func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, er
 	}
 	err = w.commit(ctx, rec)
 	if err != nil && !errors.Is(err, errStop) {
-		return true, nil // its data are elsewhere and could not be had, or somebody else has sent it
+		return true, nil // its data are elsewhere and could not be had, or another client has sent it
 	}
 	return false, err
 }

@@ -58,7 +58,7 @@ func TestWatchBeginsInsideOfACommit(t *testing.T) {
 	w.want("5 turn_end", "6 agent_end")
 }
 
-// Who joins late is given all of the message so far, whether or not its beginning is among the events wanted.
+// A viewer that joins late gets all of the message so far, whether or not its beginning is among the events wanted.
 func TestLateJoin(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]uint64{"from the first event": 1, "from the next one": 3, "from now on": 0} {

@@ -24,14 +24,14 @@ import (
 // RejectError says why a message is no command. Code is one of the Reject codes of package schemas; Reason is for the
 // sender and quotes no content.
 type RejectError struct {
-	Code   string
+	Code   schemas.RejectCode
 	Reason string
 }
 
 // Error is code and reason.
-func (e *RejectError) Error() string { return e.Code + ": " + e.Reason }
+func (e *RejectError) Error() string { return string(e.Code) + ": " + e.Reason }
 
-func reject(code, format string, args ...any) *RejectError {
+func reject(code schemas.RejectCode, format string, args ...any) *RejectError {
 	return &RejectError{Code: code, Reason: fmt.Sprintf(format, args...)}
 }
 
@@ -69,12 +69,12 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	if err := checkCommandID(id); err != nil {
 		return schemas.Command{}, err
 	}
-	if id != fallbackID && isReserved(id) && !isOwn(id, payload) {
+	if id != fallbackID && isReserved(id) && !isOwn(session, id, payload) {
 		return schemas.Command{}, reject(schemas.RejectInvalid, "ids that begin with %s are the service's own",
 			strings.Join(reservedIDs, ", "))
 	}
-	if kind == schemas.CommandTimer && !isOwn(id, payload) {
-		return schemas.Command{}, reject(schemas.RejectInvalid, "a timer has the id that it was set with")
+	if ofRunners(kind) && !isOwn(session, id, payload) {
+		return schemas.Command{}, reject(schemas.RejectInvalid, "a %s has the id that a runner gives it", kind)
 	}
 	return schemas.Command{
 		ID: id, Session: session, Source: body.source, Time: cmp.Or(body.time, storedAt),
@@ -160,19 +160,35 @@ func takesText(kind schemas.CommandKind) bool {
 
 // reservedIDs begin the ids that the service gives: a client that took one would have a later command of the service,
 // or of another client, taken for one that is known.
-var reservedIDs = []string{"cmd-", "timer-", "result/", "given-up/"}
+var reservedIDs = []string{"cmd-", "timer-", "result/", "given-up/", "subagent/"}
 
 func isReserved(id string) bool {
 	return slices.ContainsFunc(reservedIDs, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }
 
 // isOwn reports whether a command has the id that the service gives it.
-func isOwn(id string, data schemas.CommandData) bool {
+func isOwn(session, id string, data schemas.CommandData) bool {
 	switch d := data.(type) {
 	case *schemas.Timer:
 		return strings.HasPrefix(id, "timer-"+d.Name+"-")
 	case *schemas.ToolResponse:
 		return id == "result/"+string(d.Call)
+	case *schemas.SubagentPrompt:
+		return id == d.Parent.PromptID()
+	case *schemas.SubagentAbort:
+		return id == d.Parent.AbortID()
+	case *schemas.SubagentResult:
+		return id == d.ID(session)
+	}
+	return false
+}
+
+// ofRunners reports whether only runners send commands of a kind: those have ids of their own.
+func ofRunners(kind schemas.CommandKind) bool {
+	switch kind {
+	case schemas.CommandTimer, schemas.CommandSubagentPrompt, schemas.CommandSubagentAbort,
+		schemas.CommandSubagentResult:
+		return true
 	}
 	return false
 }
@@ -188,7 +204,8 @@ func checkCommandID(id string) error {
 	return nil
 }
 
-// HeaderTraceParent is the W3C trace context beside a bare payload, and the extension of that name in a CloudEvent.
+// HeaderTraceParent is the header with the W3C trace context of a bare payload, and the extension of that name in a
+// CloudEvent.
 const HeaderTraceParent = "traceparent"
 
 var traceParentRE = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)

@@ -118,7 +118,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		kind   schemas.CommandKind
 		header nats.Header
 		data   string
-		want   string
+		want   schemas.RejectCode
 	}{
 		{"an unknown kind", "dance", nil, "x", schemas.RejectUnknown},
 		{"malformed JSON", "prompt", nil, `{"text":`, schemas.RejectInvalid},

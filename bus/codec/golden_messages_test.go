@@ -56,6 +56,14 @@ func wireMessages(t *testing.T) []goldenMessage {
 		command("deny", "JSON of a call", nil, `{"call":"c9","by":"bob","reason":"not on a Friday"}`),
 		command("timer", "of a run's deadline", nil,
 			`{"id":"timer-run_deadline-r2-1770091506000","name":"run_deadline","runId":"r2"}`),
+		command("subagent_prompt", "JSON", nil, `{"id":"subagent/s0/c9/NONCE","text":"go","name":"a","tools":[],`+
+			`"parent":{"session":"s0","call":"c9","nonce":"NONCE","depth":1,"maxDepth":2},"maxTokens":5}`),
+		command("subagent_abort", "JSON", nil, `{"id":"subagent/s0/c9/NONCE/abort",`+
+			`"parent":{"session":"s0","call":"c9","nonce":"NONCE","depth":1,"maxDepth":2}}`),
+		command("subagent_result", "JSON", nil, `{"id":"subagent/s1/c9/NONCE/result","call":"c9","nonce":"NONCE",`+
+			`"session":"s2","text":"done","isError":false,"reason":"no_tool_calls","usage":{"input":1,"output":2,`+
+			`"cacheRead":0,"cacheWrite":0,"totalTokens":3,`+
+			`"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}}`),
 	}
 	return append(messages, toolMessages(t)...)
 }

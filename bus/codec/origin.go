@@ -12,16 +12,18 @@ import (
 
 // A NATS server checks the subject of a publish and not its reply, and answers to that reply: acknowledgements, errors,
 // states of consumers and stored messages. So whoever may publish anything can have the server publish its answer into
-// any session's inbox, and an answer must never pass for a command. What a server sends is told by its headers and by
-// the members of its JSON (docs/protocol.md); what could be either is refused, and its sender told what to add.
+// any session's inbox, and an answer must never pass for a command. What a server sends is recognised by its headers
+// and by the members of its JSON (docs/protocol.md); what could be either is refused, and the error says what its
+// sender has to add.
 
-// HeaderCommand is the kind of a command, beside a payload that has nothing else to show that a client meant it.
+// HeaderCommand is the header with a command's kind, for a payload that has nothing else to show that a client meant
+// it.
 const HeaderCommand = "Loopbus-Command"
 
 // apiType begins the member "type" of what the JetStream API and the services framework of NATS answer.
 const apiType = "io.nats."
 
-// serverHeaders are of status messages, and of messages of ours that are no commands.
+// serverHeaders are of status messages, and of messages of loopbus that are no commands.
 var serverHeaders = []string{
 	"Status", "Nats-Last-Consumer", "Nats-Pending-Messages", schemas.HeaderCommit, schemas.HeaderDispatch,
 }

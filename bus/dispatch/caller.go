@@ -20,7 +20,7 @@ import (
 // defaultLookEvery is how often a call that has no answer yet is looked for in its queue.
 const defaultLookEvery = 15 * time.Second
 
-// maxUpdates is how many partial results may wait for the one who is shown them; the next are lost.
+// maxUpdates is how many partial results may wait for the caller; the next are lost.
 const maxUpdates = 256
 
 // withdrawTimeout bounds what is done for a call whose caller has given it up.
@@ -39,10 +39,10 @@ type CallerOptions struct {
 	LookEvery time.Duration
 }
 
-// A Caller calls tools for whoever has no session. Its calls wait in the same queues as those of sessions and are
-// executed by the same workers, but nothing of them is stored beyond that: the answers come to the caller
-// (agent.reply.<caller>.<call>), and calls that still wait when the caller is gone are dropped by the worker that takes
-// them. All methods may be called concurrently.
+// A Caller calls tools for programs that have no session. Its calls wait in the same queues as those of sessions and
+// are executed by the same workers, but nothing of them is stored beyond that: the answers come to the caller
+// (agent.reply.<caller>.<call>), and calls that still wait when the caller has left are dropped by the worker that
+// takes them. All methods may be called concurrently.
 type Caller struct {
 	conn     *bus.Conn
 	o        CallerOptions
@@ -87,7 +87,7 @@ func (c *Caller) Close() {
 func (c *Caller) receive(msg *nats.Msg) {
 	if len(msg.Data) == 0 {
 		if schemas.IsInbox(msg.Reply) { // anybody can ask, but not for a message to anywhere
-			_ = msg.Respond(nil) // a worker that hears nothing goes on all the same
+			_ = msg.Respond(nil) // a worker that gets no answer continues all the same
 		}
 		return
 	}
@@ -104,11 +104,11 @@ func (c *Caller) receive(msg *nats.Msg) {
 	}
 }
 
-// Call has a tool executed and returns the answer. Session is what the worker is told, a legal session id, of which the
-// caller may use as many as it likes, but none that a runner has; args satisfy the tool's parameters. Partial results
-// are given to update, which may be nil and delays all that follows. When ctx ends, the call is withdrawn, or cancelled
-// if a worker has it, and the error is ctx's cause. Any other error means that the call has no answer, and may have
-// been executed.
+// Call has a tool executed and returns the answer. Session is the session in the request, a legal session id, of which
+// the caller may use as many as it likes, but none that a runner has; args satisfy the tool's parameters. Partial
+// results are given to update, which may be nil and delays all that follows. When ctx ends, the call is withdrawn, or
+// cancelled if a worker has it, and the error is ctx's cause. Any other error means that the call has no answer, and
+// may have been executed.
 func (c *Caller) Call(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 	update func(schemas.ToolResult),
 ) (*schemas.ToolResponse, error) {

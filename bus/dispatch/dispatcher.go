@@ -84,8 +84,8 @@ func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
 }
 
 // duplicate looks up what the stream says it has already. Where that is another message, somebody has taken the call's
-// id, and the call is stored under another one. What is gone was this call, which a worker has settled: an earlier
-// process dispatched it, and nobody else knows its nonce.
+// id, and the call is stored under another one. What is not stored any more was this call, which a worker has settled:
+// an earlier process dispatched it, and nobody else knows its nonce.
 func (d *Dispatcher) duplicate(ctx context.Context, msg *nats.Msg, seq uint64) error {
 	tools, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
 	if err != nil {
@@ -109,8 +109,8 @@ func (d *Dispatcher) subject(req schemas.ToolRequest) string {
 	return d.conn.Subjects().Tool(req.Queue().Name(), req.Session, string(req.Call))
 }
 
-// Cancel asks whoever runs the call with this nonce to stop. It is sent once and not stored; that the call is over is
-// for the log to say.
+// Cancel asks the worker that runs the call with this nonce to stop. It is sent once and not stored; that the call is
+// over is for the log to say.
 func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey, nonce string) error {
 	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
 	if err == nil {

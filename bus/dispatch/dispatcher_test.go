@@ -95,7 +95,7 @@ func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 }
 
 // TestDispatchGoesToTheQueueOfVersionAndWorkspace dispatches a call again, which looks for it in the same queue, and
-// takes it back.
+// withdraws it.
 func TestDispatchGoesToTheQueueOfVersionAndWorkspace(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)

@@ -29,7 +29,7 @@ type UnservedOptions struct {
 	Logger  *slog.Logger // nil discards
 }
 
-// Unserved answers the calls that nobody serves. Whoever runs it stands in for the workers of a tool that nobody has
+// Unserved answers the calls that nobody serves. It stands in for the workers of a tool that nobody has
 // announced for a while: it takes the calls out of the tool's queue, as a worker would, so that each is answered by one
 // only, and answers each with an error. Any number may run at once.
 type Unserved struct {
@@ -46,7 +46,7 @@ func NewUnserved(c *bus.Conn, o UnservedOptions) *Unserved {
 	return &Unserved{conn: c, o: o, absent: map[schemas.ToolQueue]time.Time{}}
 }
 
-// Run looks at the queues from time to time until ctx ends. What fails is logged and tried again at the next look.
+// Run looks at the queues from time to time until ctx ends. What fails is logged and retried at the next look.
 func (u *Unserved) Run(ctx context.Context) {
 	tick := time.NewTicker(max(u.o.After/unservedLooks, time.Millisecond))
 	defer tick.Stop()
@@ -140,7 +140,7 @@ func (u *Unserved) settle(ctx context.Context, msg jetstream.Msg, tool schemas.T
 	}
 	text := fmt.Sprintf("no worker serves tool %s", tool)
 	req, err := schemas.ParseToolRequest(msg.Data())
-	if err != nil { // whoever asked knows the call by the subject
+	if err != nil { // the caller knows the call by the subject
 		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: tool.Tool}
 	}
 	if md.NumDelivered > 1 && !req.Effect.Repeatable() {

@@ -17,7 +17,7 @@ type ClusterOptions struct {
 	// Routes are where the servers of the cluster listen for each other, host:port. All of them have to be named, this one
 	// too: how many there are is how many servers a new cluster waits for before it elects a leader.
 	Routes []string
-	// Advertise is the address, host:port, under which the other servers are told to reach this one, if that is not
+	// Advertise is the address, host:port, under which the other servers reach this one, if that is not
 	// Listen.
 	Advertise string
 }

@@ -92,7 +92,7 @@ func TestServerRefuses(t *testing.T) {
 			if tt.opts.StoreDir == usedDir || tt.opts.StoreDir == "" || tt.opts.StoreDir == "server_test.go" {
 				return
 			}
-			bustest.ServerIn(t, tt.opts.StoreDir) // the failed start has given everything back
+			bustest.ServerIn(t, tt.opts.StoreDir) // the failed start has released the directory
 		})
 	}
 }

@@ -42,7 +42,7 @@ func (in *Inbox) fly(ctx context.Context, f *flight) {
 	}
 	failures, conflicts := 0, 0
 	for {
-		if (failures+conflicts > 0 || in.stale(f)) && in.gone(ctx, f) {
+		if (failures+conflicts > 0 || in.stale(f) || f.lacksPayload()) && in.gone(ctx, f) {
 			return
 		}
 		err := in.try(ctx, f, failures)
@@ -101,10 +101,12 @@ func (in *Inbox) pause(ctx context.Context, f *flight, d time.Duration) bool {
 	if !in.attempting(f, cancel) {
 		return false
 	}
+	in.rests(f, d)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		in.resumes(f)
 		return !in.isDraining()
 	case <-over.Done():
 	case <-in.draining:
@@ -220,6 +222,9 @@ func (in *Inbox) deliver(ctx context.Context, f *flight) (err error) {
 // decode returns the command, or an error whose *codec.RejectError says why it is none. Another error is about data
 // that the command refers to and that cannot be read now.
 func (in *Inbox) decode(ctx context.Context, f *flight) (schemas.Command, error) {
+	if f.lacksPayload() {
+		return schemas.Command{}, errNotRead
+	}
 	if size := len(f.raw.Data()); size > in.o.MaxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
 			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, in.o.MaxCommandBytes)}
@@ -261,7 +266,7 @@ func (in *Inbox) reject(ctx context.Context, f *flight, why *codec.RejectError) 
 		in.reply(ctx, f, id)
 	}
 	if err := pubsub.PublishDead(ctx, in.conn.JetStream(), in.conn.Subjects(),
-		pubsub.NewDead(session, f.raw, why.Code+": "+why.Reason)); err != nil {
+		pubsub.NewDead(session, f.raw, why.Error())); err != nil {
 		return err
 	}
 	in.o.Logger.Info("command rejected", "session", session, "kind", shortKind(kind), "seq", f.seq, "code", why.Code)

@@ -74,7 +74,7 @@ func (in *Inbox) begin(ctx context.Context, ep *epoch) error {
 	}
 	in.mu.Unlock()
 	ep.consume, err = c.Consume(func(msg jetstream.Msg) { in.receive(ep, msg) },
-		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat),
+		jetstream.PullMaxMessages(pullMessages), jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { in.breakEpoch(ep, err) }))
 	if err != nil {
 		in.breakEpoch(ep, err)

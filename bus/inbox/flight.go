@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/inbox/admission"
 )
 
 // flight is a message in flight: received here and not settled. What is guarded is guarded by the inbox's lock.
@@ -18,12 +20,14 @@ type flight struct {
 	queue     string // key of its queue
 	stored    time.Time
 	received  time.Time
-	counted   bool            // a lost runner may have begun it
-	before    <-chan struct{} // closed when an earlier flight of the message has ended; nil if there was none
-	done      chan struct{}   // closed when this one has ended
+	counted   bool              // a lost runner may have begun it
+	before    <-chan struct{}   // closed when an earlier flight of the message has ended; nil if there was none
+	done      chan struct{}     // closed when this one has ended
+	ticket    *admission.Ticket // nil before it is asked for; guarded
 
-	raw     jetstream.Msg           // the first delivery
-	msg     jetstream.Msg           // the newest delivery, by which it is settled; guarded
+	raw     jetstream.Msg           // the first delivery; may be a slim one, which is replaced with the lock held
+	held    int                     // bytes of it that are counted; guarded
+	msg     settler                 // the newest delivery, by which it is settled; guarded
 	epoch   *epoch                  // that delivered it; guarded
 	ended   int                     // Inbox.ended when the attempt under way began; guarded
 	entered bool                    // the next of its session may be at work; guarded
@@ -53,7 +57,7 @@ func (in *Inbox) receive(ep *epoch, msg jetstream.Msg) {
 	ep.received++
 	f := in.flights[md.Sequence.Stream]
 	if f != nil && !f.dropped { // it is in flight: only its settlement goes another way now
-		f.msg, f.epoch = msg, ep
+		f.msg, f.epoch = in.settles(msg), ep
 		delete(in.unsure, f)
 		return
 	}
@@ -69,11 +73,12 @@ func (in *Inbox) receive(ep *epoch, msg jetstream.Msg) {
 
 func (in *Inbox) newFlight(ep *epoch, msg jetstream.Msg, md *jetstream.MsgMetadata) *flight {
 	f := &flight{
-		seq: md.Sequence.Stream, stored: md.Timestamp, received: time.Now(), raw: msg, msg: msg, epoch: ep,
+		seq: md.Sequence.Stream, stored: md.Timestamp, received: time.Now(), msg: in.settles(msg), epoch: ep,
 		done:      make(chan struct{}),
 		partition: partitionOf(in.conn.Subjects(), msg.Subject()),
 		counted:   ep.suspect && ep.received <= ep.waiting,
 	}
+	in.keep(f, msg, md)
 	f.session, _, _ = in.conn.Subjects().ParseCommand(msg.Subject())
 	if f.queue = f.session; f.queue == "" {
 		f.queue = "." + strconv.FormatUint(f.seq, 10) // no session to keep an order for
@@ -101,6 +106,7 @@ func (in *Inbox) enterLocked(f *flight) {
 		return
 	}
 	f.entered = true
+	in.hasEntered(f)
 	q := in.queues[f.queue]
 	at := slices.Index(q, f)
 	q = slices.Delete(q, at, at+1)
@@ -119,6 +125,7 @@ func (in *Inbox) land(f *flight) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.enterLocked(f)
+	in.hasEnded(f)
 	close(f.done)
 	if _, unsure := in.unsure[f]; unsure {
 		delete(in.unsure, f)
@@ -153,6 +160,7 @@ func (in *Inbox) drop(f *flight, cause error) {
 	}
 	in.enterLocked(f)
 	if waits { // it has not been started, so nobody else lands it
+		in.hasEnded(f)
 		close(f.done)
 		delete(in.unsure, f)
 		if in.flights[f.seq] == f {
@@ -182,7 +190,9 @@ func (in *Inbox) restart(f *flight, cause error) {
 }
 
 // begun reports whether a flight has been started. mu is held.
-func (in *Inbox) begun(f *flight) bool { return f.entered || in.queues[f.queue][0] == f }
+func (in *Inbox) begun(f *flight) bool {
+	return !f.waits() && (f.entered || in.queues[f.queue][0] == f)
+}
 
 func (in *Inbox) isDraining() bool {
 	select {

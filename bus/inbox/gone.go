@@ -32,8 +32,9 @@ func (in *Inbox) doubt(f *flight) {
 }
 
 // gone reports whether a message in flight is not in the stream any more: its session was deleted, or it was settled
-// elsewhere. It must not be delivered, because the session may have begun anew. The leader of the stream is asked, for
-// another replica may be behind; where it does not answer the message counts as there.
+// elsewhere. It must not be delivered, because the session may have begun anew. A message whose payload was let
+// go has it afterwards. The leader of the stream is asked, for another replica may be behind; where it does not answer
+// the message counts as there.
 func (in *Inbox) gone(ctx context.Context, f *flight) bool {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -44,10 +45,19 @@ func (in *Inbox) gone(ctx context.Context, f *flight) bool {
 		return false
 	}
 	var answer struct {
-		Error *jetstream.APIError `json:"error"`
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Header []byte `json:"hdrs"`
+			Data   []byte `json:"data"`
+		} `json:"message"`
 	}
-	if json.Unmarshal(m.Data, &answer) != nil || answer.Error == nil ||
-		answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
+	if json.Unmarshal(m.Data, &answer) != nil {
+		return false
+	}
+	if answer.Error == nil || answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
+		if stored := answer.Message; stored != nil && f.lacksPayload() {
+			in.readStored(f, stored.Header, stored.Data)
+		}
 		return false
 	}
 	in.o.Logger.Info("command dropped, it is not in the inbox any more", "session", f.session, "seq", f.seq)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/inbox/admission"
 	"github.com/loopbus/loopbus/bus/inbox/membership"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
@@ -40,6 +41,7 @@ type Inbox struct {
 	metrics  *metrics
 
 	complaints complaints
+	maxHeld    int // bytes
 	ready      chan struct{}
 	once       sync.Once
 
@@ -54,10 +56,12 @@ type Inbox struct {
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
+	gate    *admission.Gate
 	epoch   *epoch               // the consumer in use; nil while nothing is read
 	flights map[uint64]*flight   // in flight, by sequence in the stream
 	queues  map[string][]*flight // of each session: those that have not entered, in order; the first is at work
 	busy    map[int]int          // flights by partition
+	held    int                  // bytes of what is in flight
 	// Flights that the consumer in use has not delivered: another runner may have settled them. ended counts those that
 	// have ended so.
 	unsure map[*flight]struct{}
@@ -72,7 +76,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 		return nil, err
 	}
 	in := &Inbox{
-		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger), ready: make(chan struct{}),
+		conn: c, o: o, maxHeld: maxHeld, attempts: newAttempts(c, o.MaxDeliver, o.Logger), ready: make(chan struct{}),
 		members: membership.New(membership.Options{
 			ID: o.RunnerID, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), DeadAfter: o.Takeover,
 			Logger: o.Logger,
@@ -80,7 +84,8 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 		poke: make(chan struct{}, 1), draining: make(chan struct{}),
 		flights: map[uint64]*flight{}, queues: map[string][]*flight{}, busy: map[int]int{}, unsure: map[*flight]struct{}{},
 	}
-	in.metrics = newMetrics(o.Registerer, in.InFlight)
+	in.gate = in.newGate()
+	in.metrics = newMetrics(o.Registerer, in.InFlight, in.waiting)
 	return in, nil
 }
 
@@ -130,9 +135,9 @@ func (in *Inbox) run(ctx context.Context, h Handler) (err error) {
 	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
 	in.handler = h
-	in.start = (&crew{
+	in.start = in.admitted((&crew{
 		fly: func(f *flight) { in.fly(work, f) }, next: make(chan *flight), running: &in.running, end: in.draining,
-	}).start
+	}).start)
 
 	heartbeats, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
@@ -186,7 +191,9 @@ func (in *Inbox) own(ctx context.Context) error {
 
 // drain gives everything to the others. They take over at once; what is being settled at this moment may be settled.
 func (in *Inbox) drain(ctx context.Context, kill context.CancelCauseFunc) error {
-	close(in.draining)
+	in.mu.Lock()
+	close(in.draining) // nothing is admitted any more
+	in.mu.Unlock()
 	in.stopReading()
 	ended := make(chan struct{})
 	go func() { in.running.Wait(); close(ended) }()

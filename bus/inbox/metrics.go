@@ -8,7 +8,7 @@ type metrics struct {
 	takeovers  prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
+func newMetrics(r prometheus.Registerer, inFlight, waiting func() int) *metrics {
 	if r == nil {
 		return &metrics{}
 	}
@@ -25,7 +25,9 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 	}
 	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "loopbus_inbox_in_flight", Help: "Commands that are received and not settled.",
-	}, func() float64 { return float64(inFlight()) }))
+	}, func() float64 { return float64(inFlight()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "loopbus_inbox_waiting", Help: "Sessions that wait because the runner works on as many as it may.",
+	}, func() float64 { return float64(waiting()) }))
 	return m
 }
 

@@ -28,8 +28,12 @@ type Options struct {
 	// and kept in AGENT_DEAD; default 10.
 	MaxDeliver int
 	// MaxInFlight bounds the messages that this process has received and not settled; the others wait on the server
-	// (backpressure). Default 4096.
+	// (backpressure), where nobody can see what presses. Default 32768.
 	MaxInFlight int
+	// MaxSessions is how many sessions this process works on at once; the others wait here, see package admission. Half
+	// as many again may begin beside them so that nobody waits long, and twice as many for what presses. Default
+	// [DefaultMaxSessions].
+	MaxSessions int
 	// MaxCommandBytes is the largest command taken, default 512 KiB.
 	MaxCommandBytes int
 	// RejectTimeout bounds one try to reject a message, default 30 s. Giving a command up may abort the run that it
@@ -54,9 +58,13 @@ const (
 	MaxTakeover     = 10 * time.Minute
 )
 
+// DefaultMaxSessions is for sessions that wait for models most of the time: each takes some 100 KiB, and what it has
+// said.
+const DefaultMaxSessions = 1024
+
 const (
 	defaultHandoverWait    = 5 * time.Second
-	defaultMaxInFlight     = 4096
+	defaultMaxInFlight     = 32 << 10
 	defaultMaxDeliver      = 10
 	defaultMaxCommandBytes = 512 << 10
 )
@@ -66,6 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.HandoverWait = cmp.Or(o.HandoverWait, defaultHandoverWait)
 	o.MaxDeliver = cmp.Or(o.MaxDeliver, defaultMaxDeliver)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
+	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
 	o.MaxCommandBytes = cmp.Or(o.MaxCommandBytes, defaultMaxCommandBytes)
 	o.RejectTimeout = cmp.Or(o.RejectTimeout, 30*time.Second)
 	o.StopTimeout = cmp.Or(o.StopTimeout, 10*time.Second)
@@ -85,7 +94,8 @@ func (o Options) check() error {
 		errs = append(errs, fmt.Errorf("inbox: takeover %w", err))
 	}
 	for name, n := range map[string]int{
-		"max deliver": o.MaxDeliver, "max in flight": o.MaxInFlight, "max command bytes": o.MaxCommandBytes,
+		"max deliver": o.MaxDeliver, "max in flight": o.MaxInFlight,
+		"max sessions": o.MaxSessions, "max command bytes": o.MaxCommandBytes,
 	} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("inbox: %s %d is less than 1", name, n))

@@ -26,7 +26,7 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 		kind   string
 		header nats.Header
 		data   string
-		code   string
+		code   schemas.RejectCode
 		id     string
 	}{
 		"malformed JSON":   {"abort", nil, `{"reason":`, schemas.RejectInvalid, "cmd-1"},

@@ -1,3 +1,2 @@
-// Package live publishes the updates of sessions, joined to few messages, and lets viewers watch them from any moment
-// on.
+// Package live publishes the updates of sessions, joined to few messages. Viewers watch them by bus/client.
 package live

@@ -11,16 +11,16 @@ import (
 type eventUpdates struct {
 	updates *Updates
 
-	mu      sync.Mutex
-	n       uint64 // the last number given
-	sent    time.Time
-	touched time.Time
-	timer   *time.Timer
-	armed   bool
-	held    schemas.Update // without data if nothing is held back
-	events  []schemas.StreamEvent
-	tail    []byte // what the last of events has grown by
-	size    int    // bytes held back
+	mu       sync.Mutex
+	n        uint64 // the last number given
+	sent     time.Time
+	touched  time.Time
+	timer    *time.Timer
+	armed    bool
+	buffered schemas.Update // without data if nothing is buffered
+	events   []schemas.StreamEvent
+	tail     []byte // what the last of events has grown by
+	size     int    // bytes buffered
 }
 
 // add takes an update: it is sent at once if the last one was long enough ago.
@@ -29,9 +29,9 @@ func (e *eventUpdates) add(update schemas.Update) {
 	defer e.mu.Unlock()
 	now := time.Now()
 	e.touched = now
-	e.hold(update)
+	e.buffer(update)
 	due := e.updates.interval - now.Sub(e.sent)
-	if due <= 0 || e.size >= e.updates.maxHeld {
+	if due <= 0 || e.size >= e.updates.maxBuffered {
 		e.flush(now)
 		return
 	}
@@ -54,7 +54,8 @@ func (e *eventUpdates) expire() {
 	defer e.mu.Unlock()
 	e.armed = false
 	now := time.Now()
-	if due := e.updates.interval - now.Sub(e.sent); due > 0 && e.held.Data != nil { // an update was faster than the timer
+	// With an update that was faster than the timer, the rest of the interval remains.
+	if due := e.updates.interval - now.Sub(e.sent); due > 0 && e.buffered.Data != nil {
 		e.arm(due)
 		return
 	}
@@ -73,18 +74,18 @@ func (e *eventUpdates) settle() {
 func (e *eventUpdates) idleSince(t time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.touched.Before(t) && e.held.Data == nil
+	return e.touched.Before(t) && e.buffered.Data == nil
 }
 
-// hold joins an update with what is held back. A tool's partial result replaces the one before; a message's deltas
+// buffer joins an update with what is buffered. A tool's partial result replaces the one before; a message's deltas
 // are appended.
-func (e *eventUpdates) hold(update schemas.Update) {
+func (e *eventUpdates) buffer(update schemas.Update) {
 	if m, ok := update.Data.(*schemas.MessageUpdate); ok {
 		for _, event := range m.AssistantMessageEvents {
 			e.join(event)
 		}
 	}
-	e.held = update
+	e.buffered = update
 }
 
 func (e *eventUpdates) join(event schemas.StreamEvent) {
@@ -99,7 +100,7 @@ func (e *eventUpdates) join(event schemas.StreamEvent) {
 }
 
 // closeTail puts what was collected for the last delta into it. Collecting first keeps many small deltas from being
-// copied again and again.
+// copied many times.
 func (e *eventUpdates) closeTail() {
 	if len(e.tail) > 0 {
 		e.events[len(e.events)-1].Delta += string(e.tail)
@@ -115,12 +116,12 @@ func isDelta(e schemas.StreamEvent) bool {
 	return false
 }
 
-// flush sends what is held back as one update, under the lock, so that numbers go out in order.
+// flush sends what is buffered as one update, under the lock, so that numbers go out in order.
 func (e *eventUpdates) flush(now time.Time) {
-	if e.held.Data == nil {
+	if e.buffered.Data == nil {
 		return
 	}
-	update := e.held
+	update := e.buffered
 	if m, ok := update.Data.(*schemas.MessageUpdate); ok {
 		e.closeTail()
 		update.Data = &schemas.MessageUpdate{MessageID: m.MessageID, AssistantMessageEvents: e.events}
@@ -129,5 +130,5 @@ func (e *eventUpdates) flush(now time.Time) {
 	update.N = e.n
 	e.updates.publish(update)
 	clear(e.events)
-	e.events, e.size, e.sent, e.held = e.events[:0], 0, now, schemas.Update{}
+	e.events, e.size, e.sent, e.buffered = e.events[:0], 0, now, schemas.Update{}
 }

@@ -20,8 +20,8 @@ type Options struct {
 	// Interval is the shortest time between two pieces of one event; 0 is the default of 25 ms, anything below 0 sends
 	// every delta as it comes.
 	Interval time.Duration
-	// MaxHeld is how many bytes of deltas are held back for one event before they are sent early, default 64 KiB.
-	MaxHeld int
+	// MaxBuffered is how many bytes of deltas are buffered for one event before they are sent early, default 64 KiB.
+	MaxBuffered int
 	// Logger records updates that could not be sent, once a minute at most, and once that some are larger than the
 	// server takes; nil discards.
 	Logger *slog.Logger
@@ -29,7 +29,7 @@ type Options struct {
 
 const (
 	defaultUpdateInterval = 25 * time.Millisecond
-	defaultMaxHeld        = 64 << 10
+	defaultMaxBuffered    = 64 << 10
 	forgetAfter           = time.Hour // an event that nobody settled
 	sweepAt               = 1024      // events known before any is looked at
 )
@@ -40,14 +40,14 @@ const (
 //
 // It numbers the updates of each event from 1, whatever N the caller gave. Nothing is acknowledged: an update that
 // cannot be sent is lost, and the log has the whole content anyway. They go out on the connection of the log
-// ([Conn.Events]), so none is behind the event that ends what it belongs to. A timer runs only while something is held
-// back. All methods may be called concurrently; calls for one event are in the order of their locks.
+// ([Conn.Events]), so none is behind the event that ends what it belongs to. A timer runs only while something is
+// buffered. All methods may be called concurrently; calls for one event are in the order of their locks.
 type Updates struct {
-	nc       *nats.Conn
-	subjects schemas.Subjects
-	interval time.Duration
-	maxHeld  int
-	log      *slog.Logger
+	nc          *nats.Conn
+	subjects    schemas.Subjects
+	interval    time.Duration
+	maxBuffered int
+	log         *slog.Logger
 
 	mu      sync.Mutex
 	events  map[updateKey]*eventUpdates
@@ -65,8 +65,8 @@ type updateKey struct {
 // NewUpdates returns a publisher of updates on c, which stays the caller's and has to outlive it.
 func New(c *bus.Conn, o Options) *Updates {
 	u := &Updates{nc: c.Events().Conn(), subjects: c.Subjects(), interval: o.Interval,
-		maxHeld: cmp.Or(o.MaxHeld, defaultMaxHeld),
-		log:     o.Logger, events: map[updateKey]*eventUpdates{}, sweepAt: sweepAt}
+		maxBuffered: cmp.Or(o.MaxBuffered, defaultMaxBuffered),
+		log:         o.Logger, events: map[updateKey]*eventUpdates{}, sweepAt: sweepAt}
 	if u.interval == 0 {
 		u.interval = defaultUpdateInterval
 	}
@@ -76,13 +76,13 @@ func New(c *bus.Conn, o Options) *Updates {
 	return u
 }
 
-// Update sends an update, or holds it back to join it with the next ones. It never blocks on the network. Its data
+// Update sends an update, or buffers it to join it with the next ones. It never blocks on the network. Its data
 // belong to Updates from then on.
 func (u *Updates) Update(_ context.Context, update schemas.Update) {
 	u.of(updateKey{update.Session, update.Event}).add(update)
 }
 
-// Flush sends what is held back of an event and forgets it. An update that comes for it later begins at number 1
+// Flush sends what is buffered of an event and forgets it. An update that comes for it later begins at number 1
 // again.
 func (u *Updates) Flush(_ context.Context, session string, event uint64) {
 	key := updateKey{session, event}

@@ -101,7 +101,7 @@ func TestUpdatesAreJoinedUntilSettled(t *testing.T) {
 	u.Flush(ctx, "s1", 3)
 	h.expect(t, "1:text_delta[0]first",
 		"2:text_delta[0]abc text_end[0] text_delta[1]d text_delta[2]ef")
-	u.Flush(ctx, "s1", 3) // nothing is held back
+	u.Flush(ctx, "s1", 3) // nothing is buffered
 	u.Update(ctx, delta("s1", 9, text(0, "next event")))
 	h.expect(t, "1:text_delta[0]first",
 		"2:text_delta[0]abc text_end[0] text_delta[1]d text_delta[2]ef", "1:text_delta[0]next event")
@@ -137,8 +137,8 @@ func TestUpdatesAsTheyComeAndWhenMuchIsHeld(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	for name, o := range map[string]live.Options{
-		"as they come": {Interval: -1},
-		"much is held": {Interval: time.Hour, MaxHeld: 1},
+		"as they come":     {Interval: -1},
+		"much is buffered": {Interval: time.Hour, MaxBuffered: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			session := strings.ReplaceAll(name, " ", "-")
@@ -176,58 +176,6 @@ func TestUpdatesConcurrently(t *testing.T) {
 	for i, up := range h.got {
 		if up.N != uint64(i+1) {
 			t.Fatalf("update %d has number %d", i, up.N)
-		}
-	}
-}
-
-func TestWatchUpdatesCatchesUpWithoutGapOrRepetition(t *testing.T) {
-	t.Parallel()
-	c := bustest.New(t)
-	u := live.New(c, live.Options{Interval: -1})
-	const before, after = 50, 50
-	for range before {
-		u.Update(context.Background(), delta("s1", 3, text(0, "x")))
-	}
-	u.Update(context.Background(), delta("other", 3, text(0, "x")))
-	if err := c.NATS().Publish(c.Subjects().LiveUpdate("s1"), []byte("no update")); err != nil {
-		t.Fatal(err)
-	}
-	bustest.Eventually(t, "they are captured", func() bool {
-		return bustest.Messages(t, c, schemas.StreamUpdates) == before+2
-	})
-	next := uint64(1)
-	for up, err := range live.Watch(bustest.Deadline(t), c, "s1") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if up.N != next || up.Session != "s1" {
-			t.Fatalf("update %s, want number %d of s1", up.ID(), next)
-		}
-		if next == 10 { // while it is being caught up on
-			for range after {
-				u.Update(context.Background(), delta("s1", 3, text(0, "x")))
-			}
-		}
-		if next++; next > before+after {
-			break
-		}
-	}
-	if next != before+after+1 {
-		t.Errorf("the watch ended before number %d", next)
-	}
-}
-
-func TestWatchUpdatesEnds(t *testing.T) {
-	t.Parallel()
-	c := bustest.New(t)
-	ctx, cancel := context.WithTimeout(bustest.Deadline(t), 50*time.Millisecond)
-	defer cancel()
-	for _, err := range live.Watch(ctx, c, "s1") {
-		t.Errorf("yielded, err %v", err)
-	}
-	for _, err := range live.Watch(bustest.Deadline(t), c, "no.session") {
-		if err == nil {
-			t.Error("an illegal session has updates")
 		}
 	}
 }

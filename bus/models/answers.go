@@ -17,7 +17,7 @@ func (c *Client) open(call *askedCall) (answers string, err error) {
 	defer c.mu.Unlock()
 	if c.inbox == "" {
 		inbox := c.conn.NATS().NewInbox()
-		sub, err := c.conn.NATS().Subscribe(inbox+".*", c.hear)
+		sub, err := c.conn.NATS().Subscribe(inbox+".*", c.route)
 		if err != nil {
 			return "", err
 		}
@@ -35,13 +35,13 @@ func (c *Client) close(call *askedCall) {
 	delete(c.calls, call.token)
 }
 
-// hear gives an answer to its call. Whoever answers a call that has ended is told to stop.
-func (c *Client) hear(m *nats.Msg) {
+// route gives an answer to its call. It cancels an answer to a call that has ended.
+func (c *Client) route(m *nats.Msg) {
 	c.mu.Lock()
 	call := c.calls[m.Subject[len(c.inbox)+1:]]
 	c.mu.Unlock()
 	if call != nil {
-		call.heard.add(m)
+		call.backlog.add(m)
 		return
 	}
 	id, ok := strings.CutPrefix(m.Reply, c.conn.Subjects().ModelCall(""))
@@ -50,23 +50,23 @@ func (c *Client) hear(m *nats.Msg) {
 	}
 }
 
-// wakeAll has all calls look at the connection, which is closed.
+// wakeAll has all calls check the connection, which is closed.
 func (c *Client) wakeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, call := range c.calls {
-		call.heard.wake()
+		call.backlog.wake()
 	}
 }
 
-// cancel tells whoever serves a call to stop.
+// cancel asks the server of a call to stop.
 func (c *Client) cancel(control string) {
 	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {"1"}}})
 }
 
-// heard are the answers to a call that nobody has taken yet. Beyond its limit of bytes they are dropped, so that one
-// slow reader does not hold the others up; a call notices that one is missing.
-type heard struct {
+// backlog has the answers to a call that its reader has not taken yet. Beyond its limit of bytes they are dropped, so
+// that one slow reader does not hold the others up; a call notices that one is missing.
+type backlog struct {
 	limit int
 	more  chan struct{} // has a token when there is something new
 
@@ -75,34 +75,34 @@ type heard struct {
 	bytes int
 }
 
-func (h *heard) add(m *nats.Msg) {
-	h.mu.Lock()
-	if h.bytes < h.limit {
-		h.bytes += m.Size()
-		h.msgs = append(h.msgs, m)
+func (b *backlog) add(m *nats.Msg) {
+	b.mu.Lock()
+	if b.bytes < b.limit {
+		b.bytes += m.Size()
+		b.msgs = append(b.msgs, m)
 	}
-	h.mu.Unlock()
-	h.wake()
+	b.mu.Unlock()
+	b.wake()
 }
 
-func (h *heard) wake() {
+func (b *backlog) wake() {
 	select {
-	case h.more <- struct{}{}:
+	case b.more <- struct{}{}:
 	default:
 	}
 }
 
 // take returns the oldest answer, nil if there is none.
-func (h *heard) take() *nats.Msg {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.msgs) == 0 {
+func (b *backlog) take() *nats.Msg {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.msgs) == 0 {
 		return nil
 	}
-	m := h.msgs[0]
-	h.bytes -= m.Size()
-	if h.msgs = h.msgs[1:]; len(h.msgs) == 0 {
-		h.msgs = nil
+	m := b.msgs[0]
+	b.bytes -= m.Size()
+	if b.msgs = b.msgs[1:]; len(b.msgs) == 0 {
+		b.msgs = nil
 	}
 	return m
 }

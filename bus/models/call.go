@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// servedCall is a model call on the side of the one who serves it.
+// servedCall is a model call on the server's side.
 //
 // Every message to the caller names the call's control subject as its reply subject. Nobody replies to it but the NATS
 // server, when the caller does not listen any more: so a caller that died is noticed with the next heartbeat.
@@ -23,6 +23,7 @@ type servedCall struct {
 	first  *nats.Msg
 	id     string
 	out    partWriter
+	frames *gatherer
 	in     partReader
 	whole  chan []byte // the request, once all of it is here
 	cancel context.CancelCauseFunc
@@ -47,6 +48,8 @@ func (c *servedCall) run(ctx context.Context) {
 	defer c.cancel(nil)
 	c.receive(c.first)
 	defer c.s.enter(c)()
+	c.frames = newGatherer(&c.out, c.first.Header.Get(schemas.HeaderModelLines) != "")
+	defer c.frames.close()
 	c.send(schemas.ModelFrame{Call: c.id})
 	defer c.heartbeats(ctx)()
 	req, err := c.request(ctx)
@@ -64,6 +67,7 @@ func (c *servedCall) refuse(ctx context.Context, reason error) {
 		return
 	}
 	c.out.reply = "" // nobody listens there
+	c.frames = newGatherer(&c.out, false)
 	c.s.o.Logger.Warn("model call refused", "err", reason)
 	c.fail(ctx, reason)
 }
@@ -118,7 +122,7 @@ func (c *servedCall) heartbeats(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(ended)
 		for natsio.Wait(ctx, c.s.o.Heartbeat) {
-			_ = c.out.write(nil) // whoever misses it knows what it means
+			_ = c.out.write(nil) // a caller that misses it knows what that means
 		}
 	}()
 	return func() {
@@ -161,7 +165,7 @@ func (c *servedCall) pass(ctx context.Context, e schemas.StreamEvent) bool {
 	return c.send(schemas.ModelFrame{Event: &e, Message: e.Message})
 }
 
-// cutOff is why the call ended early, where that was not its caller's wish: it may ask somebody else.
+// cutOff is why the call ended early, where that was not its caller's wish: it may ask another server.
 func cutOff(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errCancelled) || errors.Is(cause, errModelGone) {
@@ -178,7 +182,7 @@ func (c *servedCall) fail(ctx context.Context, err error) {
 func (c *servedCall) send(f schemas.ModelFrame) bool {
 	data, err := schemas.Marshal(f)
 	if err == nil {
-		err = c.out.write(data)
+		err = c.frames.send(data)
 	}
 	if err != nil { // the caller will miss the message
 		c.s.o.Logger.Warn("sending to the caller of a model", "model", c.model.String(), "err", err)

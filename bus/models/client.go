@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -15,14 +16,14 @@ import (
 
 // ModelClientOptions configures [NewModelClient].
 type ClientOptions struct {
-	// IdleTimeout is how long whoever serves a call may say nothing before it counts as lost; 0 is five seconds. Those
-	// who serve say something every second.
+	// IdleTimeout is how long the server of a call may send nothing before it counts as lost; 0 is five seconds.
+	// Servers send a heartbeat every second.
 	IdleTimeout time.Duration
 	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
 	MaxBytes int
 }
 
-// ModelClient asks the models of those who serve some ([ModelServer]). It needs no keys, and sends none. It may be used
+// ModelClient calls the models that servers offer ([ModelServer]). It needs no keys, and sends none. It may be used
 // concurrently.
 type Client struct {
 	conn *bus.Conn
@@ -45,8 +46,8 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 }
 
 // Stream asks for the model that the id of req.Model names ([ModelProvider]). Whatever goes wrong is an error event;
-// the iterator yields no error. What is lost on the way (a message, the one who serves) is an error after which asking
-// again may help. When ctx ends the other side is told at once, and the stream ends with the reply as far as it came.
+// the iterator yields no error. What is lost on the way (a message, the server) is an error after which asking
+// again may help. When ctx ends the call is cancelled at once, and the stream ends with the reply as far as it came.
 func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		call, err := c.begin(ctx, req)
@@ -82,13 +83,14 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 			"the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)}
 	}
 	all := parts(c.conn.NATS(), data)
-	call := &askedCall{client: c, conn: c.conn, silence: c.o.IdleTimeout, rest: all[1:],
-		reader: partReader{limit: c.o.MaxBytes}, heard: heard{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
+	call := &askedCall{client: c, conn: c.conn, idleTimeout: c.o.IdleTimeout, rest: all[1:],
+		reader: partReader{limit: c.o.MaxBytes}, backlog: backlog{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
 	answers, err := c.open(call)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
 	request := partMsg(c.conn.Subjects().ModelRequest(), answers, 1, len(all) > 1, all[0])
+	request.Header[schemas.HeaderModelLines] = []string{"1"}
 	if err := c.conn.NATS().PublishMsg(request); err != nil {
 		call.end()
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
@@ -96,21 +98,22 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 	return call, nil
 }
 
-// askedCall is a model call on the side of the one who asks.
+// askedCall is a model call on the client's side.
 type askedCall struct {
-	client  *Client
-	conn    *bus.Conn
-	silence time.Duration
-	token   string // of the subject of its answers
-	heard   heard
-	reader  partReader
-	rest    [][]byte // of the request, to be sent to whoever takes it
-	control string   // subject to speak to that one, once known
-	over    bool     // the terminal event has come
+	client      *Client
+	conn        *bus.Conn
+	idleTimeout time.Duration
+	token       string // of the subject of its answers
+	backlog     backlog
+	reader      partReader
+	frames      []byte   // that have come and were not looked at yet, one a line
+	rest        [][]byte // of the request, to be sent to the server that takes it
+	control     string   // subject for messages to the server of this call, once known
+	over        bool     // the terminal event has come
 }
 
 // end tells the other side, unless it knows, that nobody listens any more. One that has not said yet how to reach it
-// is told when it does.
+// is cancelled when it does.
 func (c *askedCall) end() {
 	c.cancel()
 	c.client.close(c)
@@ -126,18 +129,11 @@ func (c *askedCall) cancel() {
 // next waits for the next event.
 func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 	for {
-		m, err := c.receive(ctx)
+		frame, err := c.frame(ctx)
 		if err != nil {
 			return schemas.StreamEvent{}, err
 		}
-		payload, whole, err := c.reader.read(m)
-		if err != nil {
-			return schemas.StreamEvent{}, err
-		}
-		if !whole || len(payload) == 0 {
-			continue // a heartbeat, or not all of it
-		}
-		f, err := schemas.DecodeModelFrame(payload)
+		f, err := schemas.DecodeModelFrame(frame)
 		if err != nil {
 			return schemas.StreamEvent{}, &schemas.FailureError{
 				Code: schemas.FailureServerError, Err: fmt.Errorf("message %d of the model call: %w", c.reader.last, err),
@@ -154,11 +150,30 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 	}
 }
 
+// frame waits for the next frame.
+func (c *askedCall) frame(ctx context.Context) (frame []byte, err error) {
+	for len(c.frames) == 0 {
+		m, err := c.receive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		payload, whole, err := c.reader.read(m)
+		if err != nil {
+			return nil, err
+		}
+		if whole { // without a frame it is a heartbeat
+			c.frames = payload
+		}
+	}
+	frame, c.frames, _ = bytes.Cut(c.frames, []byte("\n"))
+	return frame, nil
+}
+
 func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
-	silence := time.NewTimer(c.silence)
-	defer silence.Stop()
+	idle := time.NewTimer(c.idleTimeout)
+	defer idle.Stop()
 	for {
-		if m := c.heard.take(); m != nil {
+		if m := c.backlog.take(); m != nil {
 			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 				return nil, errNoModels
 			}
@@ -168,16 +183,16 @@ func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
 			return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
 		}
 		select {
-		case <-c.heard.more:
+		case <-c.backlog.more:
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-silence.C:
-			return nil, fmt.Errorf("%w: whoever serves the model has said nothing for %s", errModelLost, c.silence)
+		case <-idle.C:
+			return nil, fmt.Errorf("%w: the server of the model has sent nothing for %s", errModelLost, c.idleTimeout)
 		}
 	}
 }
 
-// taken sends what is left of the request to the one who has taken it.
+// taken sends what is left of the request to the server that has taken it.
 func (c *askedCall) taken(call string) error {
 	if err := schemas.CheckToken("model call", call); err != nil {
 		return err

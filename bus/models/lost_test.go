@@ -124,7 +124,7 @@ func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
 	finish := make(chan struct{})
 	var begun atomic.Bool
 	model := modelFunc(func(ctx context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
-		if begun.Swap(true) { // a later call, before the server is told to stop
+		if begun.Swap(true) { // a later call, before the server stops
 			say(done("late"))
 			return nil
 		}
@@ -188,9 +188,9 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 			say(2, frame(t, schemas.ModelFrame{Event: &half}))
 			say(2, frame(t, schemas.ModelFrame{Event: &half}))
 		}},
-		{"send nothing", "connection lost: whoever serves the model has said nothing for",
+		{"send nothing", "connection lost: the server of the model has sent nothing for",
 			func(*testing.T, func(int, string)) {}},
-		{"fall silent", "connection lost: whoever serves the model has said nothing for",
+		{"fall silent", "connection lost: the server of the model has sent nothing for",
 			func(t *testing.T, say func(int, string)) {
 				say(1, `{"call":"c1"}`)
 			}},

@@ -17,7 +17,7 @@ const (
 	modelQueue     = "models"         // the queue group of those who serve
 	maxModelBytes  = 64 << 20         // of a request, and of one event
 	modelHeartbeat = time.Second      // between two messages of a call, at most
-	idleTimeout    = 5 * time.Second  // after which the other side counts as gone
+	idleTimeout    = 5 * time.Second  // without a message, after which the other side counts as lost
 	modelUpload    = 30 * time.Second // that the parts of a request may take
 	modelLast      = time.Second      // that a cancelled call gets to say how far it came
 )

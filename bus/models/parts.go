@@ -58,7 +58,7 @@ func (w *partWriter) write(payload []byte) error {
 type partReader struct {
 	limit int // bytes of a payload
 	last  uint64
-	held  []byte // parts of a payload that is not whole yet
+	parts []byte // parts of a payload that is not whole yet
 	err   error  // what ended the reading
 }
 
@@ -77,17 +77,17 @@ func (r *partReader) next(m *nats.Msg) (payload []byte, whole bool, err error) {
 		return nil, false, fmt.Errorf("%w: message %s of the call is missing, %q came", errModelLost, want, seq)
 	}
 	r.last++
-	if len(r.held)+len(m.Data) > r.limit {
+	if len(r.parts)+len(m.Data) > r.limit {
 		return nil, false, schemas.NewFailure(schemas.FailureTooLarge,
 			fmt.Sprintf("a payload of a model call has more than %d bytes", r.limit))
 	}
 	if m.Header.Get(schemas.HeaderModelMore) != "" {
-		r.held = append(r.held, m.Data...)
+		r.parts = append(r.parts, m.Data...)
 		return nil, false, nil
 	}
-	if len(r.held) == 0 {
+	if len(r.parts) == 0 {
 		return m.Data, true, nil
 	}
-	payload, r.held = append(r.held, m.Data...), nil
+	payload, r.parts = append(r.parts, m.Data...), nil
 	return payload, true, nil
 }

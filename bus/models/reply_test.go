@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Whoever may ask for a model may not have its answer published where he may not publish.
+// A client may not have a model's answer published where the client itself may not publish.
 func TestServedModelsAnswerInboxesOnly(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))

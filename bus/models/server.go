@@ -74,7 +74,7 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // cut off with an error after which asking again may help. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	// One subscription for all calls: every new one has the NATS server look all its subjects up anew.
-	control, err := s.conn.NATS().Subscribe(s.conn.Subjects().ModelCall("*"), s.hear)
+	control, err := s.conn.NATS().Subscribe(s.conn.Subjects().ModelCall("*"), s.route)
 	if err != nil {
 		return fmt.Errorf("models: serve models: %w", err)
 	}
@@ -104,8 +104,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// hear gives a message to the call that it is about, unless others serve that.
-func (s *Server) hear(m *nats.Msg) {
+// route gives a message to the call that it is about, if this server serves it.
+func (s *Server) route(m *nats.Msg) {
 	s.mu.Lock()
 	call := s.serving[m.Subject[len(s.conn.Subjects().ModelCall("")):]]
 	s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Server) hear(m *nats.Msg) {
 	}
 }
 
-// enter has a call hear what is said to it until leave is called.
+// enter has a call get its messages until leave is called.
 func (s *Server) enter(c *servedCall) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Server) enter(c *servedCall) (leave func()) {
 }
 
 // take begins a call, or refuses it: others may have room. A call whose answer is to go anywhere but to a client's
-// inbox is dropped: whoever may ask must not have this process publish where he may not.
+// inbox is dropped: a client must not have this process publish where the client itself may not.
 func (s *Server) take(ctx context.Context, m *nats.Msg) {
 	if !schemas.IsInbox(m.Reply) {
 		s.o.Logger.Warn("model call dropped: its reply subject is no inbox", "reply", fmt.Sprintf("%.100q", m.Reply))

@@ -22,7 +22,7 @@ type line struct {
 	mu       sync.Mutex
 	moved    *sync.Cond
 	held     bool
-	toClient bytes.Buffer // what the server has said since the line was held, and has not been passed on
+	toClient bytes.Buffer // what the server has sent since the line was paused, and has not been passed on
 	toServer bytes.Buffer // all that the client has said
 	conns    []net.Conn
 }
@@ -69,7 +69,7 @@ func newLine(t *testing.T, server *embedded.Server) *line {
 	return l
 }
 
-// pass copies, and notes what it copies. What goes to the client waits while the line is held.
+// pass copies, and records what it copies. What goes to the client waits while the line is paused.
 func (l *line) pass(from, to net.Conn, note *bytes.Buffer) {
 	defer func() { _ = to.Close() }()
 	buffer := make([]byte, 32<<10)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// AwayTimeout bounds the wait for a server that is away. After it the session is given up, and whoever takes it up
-	// again looks what was stored.
+	// AwayTimeout bounds the wait for a server that is away. After it the session is given up, and the runner that
+	// takes it over reads what was stored.
 	AwayTimeout = 10 * time.Second
 	// RetryWait is the time between two attempts to reach a server that is away.
 	RetryWait = 100 * time.Millisecond

@@ -26,7 +26,7 @@ type Options struct {
 	// WriteTimeout for each frame to be taken by the client, default 10 s, and for it to answer a ping, which is sent
 	// every PingInterval, default 30 s.
 	DialTimeout, FirstTimeout, WriteTimeout, PingInterval time.Duration
-	// Logger is told at level debug of connections; nil discards.
+	// Logger logs connections at level debug; nil discards.
 	Logger *slog.Logger
 }
 
@@ -65,8 +65,8 @@ func New(o Options) *Bridge {
 	return b
 }
 
-// Close ends all connections, whose clients are told that the server goes away, and returns when they have ended. It
-// may be called more than once.
+// Close ends all connections, with the close code that says that the server goes away, and returns when they have
+// ended. It may be called more than once.
 func (b *Bridge) Close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -88,7 +88,7 @@ func (b *Bridge) AuthRequired(ctx context.Context) (bool, error) {
 	return l.info.AuthRequired, l.Close()
 }
 
-// enter reports whether there is room for one more connection; its end has to be told by leave.
+// enter reports whether there is room for one more connection; leave has to be called when it ends.
 func (b *Bridge) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -43,7 +43,8 @@ func connect(addr string, o ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect("ws://"+addr, append(o, nats.ProxyPath("/nats"))...)
 }
 
-// Everything passes in both directions, whatever its size; an end of the bridge is told, and nothing is left.
+// Everything passes in both directions, whatever its size; the end of the bridge reaches the client, and nothing is
+// left.
 func TestTheProtocolPasses(t *testing.T) {
 	t.Parallel()
 	b, addr := serve(t, natsws.Options{Upstream: natsws.Upstream{InProcess: bustest.Server(t)}})
@@ -127,19 +128,10 @@ func TestTheUserIsTheClientsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool.AddCert(leaf)
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
-			ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12},
+	s := bustest.NATS(t, &server.Options{TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12},
 		Users: []*server.User{{Username: "ann", Password: "secret", Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Allow: []string{"may"}}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the server is not ready")
-	}
 	up := natsws.Upstream{URL: "nats://127.0.0.1:1, " + s.ClientURL(), CAFile: certFile, CertFile: certFile,
 		KeyFile: keyFile}
 	b, addr := serve(t, natsws.Options{Upstream: up})
@@ -305,7 +297,7 @@ func TestBounds(t *testing.T) {
 	gone("a client that answers no ping", server) // nobody reads from ws, so nobody answers
 }
 
-// Whoever opens a WebSocket from a page of another host is refused.
+// A page of another host that opens a WebSocket is refused.
 func TestForeignOrigin(t *testing.T) {
 	t.Parallel()
 	_, addr := serve(t, natsws.Options{Upstream: natsws.Upstream{InProcess: bustest.Server(t)},

@@ -35,7 +35,8 @@ type carrier struct {
 	out    []byte // to the client, not yet sent
 }
 
-// carry returns when one side has ended, or stop is closed, and says which. Whoever is still there is told.
+// carry returns when one side has ended, or stop is closed, and says which. The side that is still there gets the
+// reason.
 func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -49,16 +50,16 @@ func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	case <-stop:
 		err = errStopping
 	}
-	_ = c.server.SetDeadline(time.Unix(1, 0))     // unblocks who waits for the server
+	_ = c.server.SetDeadline(time.Unix(1, 0))     // unblocks the goroutine that waits for the server
 	hurry := time.AfterFunc(closeTimeout, cancel) // a reader whose context ends closes the WebSocket without a word
 	defer hurry.Stop()
-	_ = c.ws.Close(closeCode(err)) // unblocks who waits for the client
+	_ = c.ws.Close(closeCode(err)) // unblocks the goroutine that waits for the client
 	cancel()
 	all.Wait()
 	return err
 }
 
-// closeCode is what the client is told.
+// closeCode is the close code that the client gets.
 func closeCode(err error) (websocket.StatusCode, string) {
 	switch {
 	case errors.Is(err, errStopping):
@@ -133,7 +134,7 @@ func (c *carrier) payload(ctx context.Context, n int) error {
 	return nil
 }
 
-// send sends what is gathered. A client that does not take it in time is gone.
+// send sends what is gathered. A client that does not take it in time is disconnected.
 func (c *carrier) send(ctx context.Context) error {
 	one, cancel := context.WithTimeout(ctx, c.o.WriteTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ type info struct {
 	AuthRequired bool  `json:"auth_required"`
 	MaxPayload   int64 `json:"max_payload"`
 
-	line []byte // INFO as the client is told
+	line []byte // INFO as the client gets it
 }
 
 // hidden are the members of INFO that are about the bridge's own connection, and addresses that a browser cannot use.
@@ -31,10 +31,10 @@ func parseInfo(data []byte) (i info, err error) {
 	for _, name := range hidden {
 		delete(members, name)
 	}
-	told, err := json.Marshal(members)
+	shown, err := json.Marshal(members)
 	if err != nil {
 		return i, fmt.Errorf("write INFO: %w", err)
 	}
-	i.line = append(append([]byte("INFO "), told...), "\r\n"...)
+	i.line = append(append([]byte("INFO "), shown...), "\r\n"...)
 	return i, nil
 }

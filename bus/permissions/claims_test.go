@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -45,16 +46,7 @@ func operated(t *testing.T) (string, nkeys.KeyPair) {
 	if err := resolver.Store(accountName, encoded); err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
-		TrustedKeys: []string{opName}, AccountResolver: resolver})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server is not ready")
-	}
+	s := bustest.NATS(t, &server.Options{TrustedKeys: []string{opName}, AccountResolver: resolver})
 	return s.ClientURL(), account
 }
 

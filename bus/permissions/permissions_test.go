@@ -2,14 +2,11 @@ package permissions_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -32,26 +29,7 @@ func users(names ...permissions.Name) (list []permissions.User) {
 // serve starts a server with a configuration, and returns its address.
 func serve(t *testing.T, config string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatalf("%v in:\n%s", err, config)
-	}
-	o.Host, o.Port, o.JetStream, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir()
-	o.NoLog, o.NoSigs = true, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server is not ready")
-	}
-	return strings.TrimPrefix(s.ClientURL(), "nats://")
+	return strings.TrimPrefix(bustest.Configured(t, config).ClientURL(), "nats://")
 }
 
 // as connects as a user.
@@ -105,12 +83,15 @@ func allowed(t *testing.T, u permissions.User) (all []string) {
 }
 
 // trusted is what a role may do on purpose that others may not: a worker answers for every session, an auditor reads
-// every log, a deleter reads and fences every log, a runner does everything.
+// every log, a rerunner makes sessions and is their worker, a deleter reads and fences every log, a runner does
+// everything.
 func trusted(t *testing.T, u permissions.User) []string {
 	t.Helper()
 	switch u.Roles[0] {
 	case permissions.Worker:
 		return []string{"agent.cmd.*.tool_result"}
+	case permissions.Rerunner:
+		return []string{"agent.cmd.*.prompt", "agent.cmd.*.tool_result"}
 	case permissions.Auditor:
 		return []string{"$JS.API.DIRECT.GET.>"}
 	case permissions.Deleter:

@@ -39,7 +39,7 @@ func (u User) credentials() string {
 	case u.Password != "":
 		return "user: " + quote(u.Name) + ", password: " + quote(u.Password)
 	}
-	return "user: " + quote(u.Name) + ", password: $" + u.PasswordVariable()
+	return "user: " + quote(u.Name) + ", password: $" + u.passwordVariable()
 }
 
 // config is the grant as the permissions of a user in a configuration.
@@ -106,7 +106,7 @@ func account(u User) string { return Core + "_" + u.Name }
 func importable(u User) error {
 	var errs []error
 	for _, name := range u.Roles {
-		if r, ok := find(name); ok && !r.Importable() {
+		if r, ok := find(name); ok && !r.importable() {
 			errs = append(errs, fmt.Errorf("permissions: user %s: the role %s needs consumers or answers requests, which "+
 				"takes a user of the account of the streams", u.Name, name))
 		}

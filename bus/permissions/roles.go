@@ -24,18 +24,20 @@ const (
 	Profiles      Name = "profiles"       // writes profiles
 	Hook          Name = "hook"           // is asked at a hook
 	Worker        Name = "worker"         // executes the calls of one tool
+	Rerunner      Name = "rerunner"       // re-runs sessions, and answers the tools of the reruns
+	Resources     Name = "resources"      // announces what a workspace has for prompts
 	Deleter       Name = "deleter"        // deletes, archives and restores all sessions
 	ModelUser     Name = "model_user"     // asks models behind the bus
 	ModelServer   Name = "model_server"   // answers model requests
 	KeyUser       Name = "key_user"       // asks for providers' keys
 	KeyService    Name = "key_service"    // answers them
 	Runner        Name = "runner"         // drives sessions
-	RunnerReplies Name = "runner_replies" // sends outcomes to who asks for them
+	RunnerReplies Name = "runner_replies" // sends outcomes to the clients that ask for them
 	KeylessRunner Name = "keyless_runner" // drives sessions, and has no keys
 )
 
-// Role is what those who have it may do. In subjects and texts <prefix>, <session>, <queue>, <worker> and <hook> stand
-// for names of a [User]; braces list alternatives.
+// Role is what a user who has it may do. In subjects and texts <prefix>, <session>, <queue>, <worker> and <hook> stand
+// for names of a [User], <resources> for a worker in the workspace of its queue; braces list alternatives.
 type Role struct {
 	Name Name
 	// About says whose role it is, in a few words.
@@ -79,14 +81,14 @@ var roles = []Role{
 		Publish:   []string{"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>"},
 		Subscribe: []string{"<prefix>.live.<session>.>"}},
 	{Name: Querier, About: "asks about `<session>`", Publish: []string{
-		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome}"}},
+		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome,tree}"}},
 	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
 	{Name: Auditor, About: "reads all logs", Publish: []string{
 		"$JS.API.STREAM.INFO.{AGENT_EVT,KV_agent_snapshots}", "$JS.API.DIRECT.GET.AGENT_EVT",
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*", "$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.>",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_EVT.*"}},
 	{Name: Observer, About: "lists runners, tools and profiles", Publish: []string{
-		"$SRV.INFO.loopbus-runner", "$JS.API.STREAM.INFO.{AGENT_TOOL,KV_agent_tools,KV_agent_profiles}",
+		"$SRV.INFO.loopbus-runner", "$JS.API.STREAM.INFO.AGENT_TOOL",
 		"$JS.API.CONSUMER.LIST.AGENT_TOOL", "$JS.API.CONSUMER.CREATE.KV_agent_tools.*.$KV.agent_tools.>",
 		"$JS.API.CONSUMER.CREATE.KV_agent_profiles.*.$KV.agent_profiles.>",
 		"$JS.API.CONSUMER.DELETE.{KV_agent_tools,KV_agent_profiles}.*"}},
@@ -99,6 +101,16 @@ var roles = []Role{
 		"$JS.ACK.*.*.AGENT_TOOL.<queue>.>", "<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
 		"<prefix>.dead.AGENT_TOOL.*", "$KV.agent_tools.<queue>.<worker>", "<prefix>.reply.>",
 	}, Subscribe: []string{"<prefix>.cancel.*.*"}},
+	// The queues of a rerun have names that nobody knows before, so these are all queues.
+	{Name: Rerunner, About: "re-runs sessions, with `auditor`", Publish: []string{
+		"<prefix>.cmd.*.{branch,set_model,set_thinking_level,set_system_prompt,prompt,continue,abort,tool_result}",
+		"<prefix>.query.models", "$KV.agent_tools.>", "$JS.API.CONSUMER.CREATE.AGENT_TOOL.>",
+		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_TOOL.*", "$JS.ACK.AGENT_TOOL.>",
+		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.*.update", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_UPD.*",
+	}, Subscribe: []string{"<prefix>.live.*.>", "<prefix>.cancel.*.*"}},
+	// Not part of the worker's: what is announced there is text of system prompts.
+	{Name: Resources, About: "announces what its directory has for prompts, with `worker`", Publish: []string{
+		"$KV.agent_resources.<resources>"}},
 	// A purge names its subject in the request, which permissions do not see: who may delete one session may delete all.
 	{Name: Deleter, About: "deletes, archives and restores all sessions", Publish: []string{
 		"$JS.API.STREAM.{PURGE,INFO}.{AGENT_TIMER,AGENT_CMD,AGENT_TOOL,AGENT_UPD,AGENT_DEAD,AGENT_EVT}",
@@ -128,9 +140,9 @@ var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Re
 	"$O.agent_blobs.>", "$SRV.>",
 }, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 
-// Importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,
+// importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,
 // nor can one that answers: the requests come to the account of the streams.
-func (r Role) Importable() bool {
+func (r Role) importable() bool {
 	return !r.Responses && !r.Answers && !slices.ContainsFunc(r.Publish, func(s string) bool {
 		return strings.Contains(s, ".CONSUMER.")
 	})

@@ -88,7 +88,14 @@ var commands = []Command{
 		Note: "`objects` for events over 256 KiB"},
 	{Name: "replay verify S", Roles: []Name{Viewer, Verifier},
 		Note: "the same; with replicas it asks the leader: `$JS.API.STREAM.MSG.GET.AGENT_EVT`"},
-	{Name: "replay list, verify, export --all", Roles: []Name{Auditor}, Note: "the same"},
+	{Name: "replay list, tree, diff, verify, export --all", Roles: []Name{Auditor}, Note: "the same"},
+	{Name: "replay rerun", Roles: []Name{Auditor, Rerunner}, Note: "the same; `inputs` where the prompt is over 400 KiB"},
+	{Name: "replay import", Roles: []Name{Deleter}},
+	{Name: "runner sessions list", Roles: []Name{Lister}},
+	{Name: "runner sessions export S", Roles: []Name{Viewer}, Note: "`objects` for events over 256 KiB"},
+	{Name: "runner sessions delete, archive, restore", Roles: []Name{Deleter}},
+	{Name: "console", Roles: []Name{Lister, Querier, Viewer}, Note: "`sender` and `approver` to act, and for its other " +
+		"views [what it needs](console.md#what-a-user-needs)"},
 }
 
 // CommandTable renders what the commands need as a table in Markdown.

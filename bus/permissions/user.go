@@ -23,8 +23,8 @@ type User struct {
 	Answers  []string // users that the user answers in their inboxes
 }
 
-// PasswordVariable is the environment variable of the server that a configuration takes the password from.
-func (u User) PasswordVariable() string {
+// passwordVariable is the environment variable of the server that a configuration takes the password from.
+func (u User) passwordVariable() string {
 	return "NATS_PASSWORD_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
 			return r - 'a' + 'A'
@@ -107,7 +107,13 @@ func (u User) addInboxes(g *Grant) error {
 // fill writes the names of the user into a subject.
 func (u User) fill(template string, subjects schemas.Subjects) string {
 	return strings.NewReplacer("<prefix>", subjects.Prefix(), "<session>", u.Session, "<queue>", u.Queue,
-		"<worker>", u.Worker, "<hook>", u.Hook).Replace(template)
+		"<worker>", u.Worker, "<hook>", u.Hook, "<resources>", u.resources()).Replace(template)
+}
+
+// resources is the key of what the user's directory has for prompts.
+func (u User) resources() string {
+	queue, _ := schemas.ParseToolQueue(u.Queue) // of none there is no workspace
+	return schemas.ResourcesKey(queue.Workspace, u.Worker)
 }
 
 // check checks the names that a subject needs.
@@ -120,7 +126,7 @@ func (u User) check(template string) error {
 		_, err := schemas.ParseToolQueue(u.Queue)
 		errs = append(errs, err)
 	}
-	if strings.Contains(template, "<worker>") {
+	if strings.Contains(template, "<worker>") || strings.Contains(template, "<resources>") {
 		errs = append(errs, schemas.CheckToken("worker", u.Worker))
 	}
 	if strings.Contains(template, "<hook>") {

@@ -212,7 +212,7 @@ func TestPublishDead(t *testing.T) {
 	}
 }
 
-// Nobody can take a letter's id beforehand, whatever the id of another letter is; told again, a letter is stored once.
+// Nobody can take a letter's id beforehand, whatever the id of another letter is; sent again, a letter is stored once.
 func TestALettersIDCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)

@@ -16,7 +16,7 @@ const heartbeatEvery = time.Second
 func (s *subscription) deliver(work context.Context, raw jetstream.Msg, ackWait time.Duration) {
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
-	msg := NewMessage(ctx, raw)
+	msg := newMessage(ctx, raw)
 	heartbeat := time.NewTicker(min(max(ackWait/3, time.Millisecond), heartbeatEvery))
 	defer heartbeat.Stop()
 	out := s.out
@@ -62,7 +62,7 @@ func (s *subscription) nack(raw jetstream.Msg) error {
 	return raw.Nak()
 }
 
-// settled logs what could not be told to the server: the message will come again after its AckWait.
+// settled logs an ack or nak that did not reach the server: the message is redelivered after its AckWait.
 func (s *subscription) settled(raw jetstream.Msg, what string, err error) {
 	if err != nil {
 		s.log.Warn("message will be delivered again", "action", what, "subject", raw.Subject(), "err", err)

@@ -17,9 +17,9 @@ func RawMessage(m *message.Message) (raw jetstream.Msg, ok bool) {
 	return raw, ok
 }
 
-// NewMessage turns a JetStream message into a Watermill message. The payload is shared. Metadata hold the first value
+// newMessage turns a JetStream message into a Watermill message. The payload is shared. Metadata hold the first value
 // of each header; a message without an id gets one made of where it is stored, the same at every delivery.
-func NewMessage(ctx context.Context, raw jetstream.Msg) *message.Message {
+func newMessage(ctx context.Context, raw jetstream.Msg) *message.Message {
 	header := raw.Headers()
 	id := header.Get(jetstream.MsgIDHeader)
 	if id == "" {

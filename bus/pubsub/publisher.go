@@ -31,7 +31,7 @@ type Publisher struct {
 	Distrust bool
 
 	js       jetstream.JetStream
-	mu       sync.RWMutex // held for reading while publishing
+	mu       sync.RWMutex // read-locked while publishing
 	isClosed bool
 }
 

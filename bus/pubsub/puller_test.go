@@ -150,7 +150,7 @@ func TestPullerForgetsARequestWithoutAnswer(t *testing.T) {
 	}
 }
 
-// What has come is taken, however late it is looked at.
+// What has come is taken, however late it is read.
 func TestPullerTakesWhatHasCome(t *testing.T) {
 	t.Parallel()
 	p := newPlayer(t)

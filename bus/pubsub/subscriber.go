@@ -109,7 +109,7 @@ func (s *Subscriber) Close() error {
 	return nil
 }
 
-// NackDelay doubles with every delivery, from 250 ms to 30 s.
+// NackDelay is an exponential back-off: it doubles with every delivery, from 250 ms to 30 s.
 func NackDelay(deliveries uint64) time.Duration {
 	const doublings = 7 // reach maxNackDelay, and keep the shift from overflowing
 	return min(minNackDelay<<min(max(deliveries, 1)-1, doublings), maxNackDelay)

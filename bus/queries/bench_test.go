@@ -1,7 +1,9 @@
 package queries_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -86,4 +88,77 @@ func BenchmarkSessions(b *testing.B) {
 		}
 	})
 	b.Logf("a runner had read the index after %s", loaded)
+}
+
+// BenchmarkTree asks for the family of a session: ten levels of a hundred children, each level those of one session of
+// the level above, with 10,000 sessions of no family beside.
+func BenchmarkTree(b *testing.B) {
+	r := newRig(b)
+	parents := map[string]string{}
+	parent := "root"
+	for level := range 10 {
+		for i := range 100 {
+			parents[fmt.Sprintf("s-%d-%02d", level, i)] = parent
+		}
+		parent = fmt.Sprintf("s-%d-%02d", level, 50)
+	}
+	r.branches("root", parents)
+	alone := map[string]string{}
+	for i := range 10_000 {
+		alone[fmt.Sprintf("alone-%05d", i)] = ""
+	}
+	r.branches("", alone)
+	ix, _ := r.runner()
+	whole(b, ix, 1001+len(alone))
+	for _, session := range []string{"root", "s-4-50", parent, "s-9-00", "alone-00000"} {
+		b.Run(session, func(b *testing.B) {
+			b.ReportAllocs()
+			var m *nats.Msg
+			for b.Loop() {
+				m = r.request("agent.query."+session+".tree", "")
+			}
+			b.StopTimer()
+			var tree schemas.SessionTree
+			if err := json.Unmarshal(m.Data, &tree); err != nil {
+				b.Fatal(err)
+			}
+			if len(tree.Nodes) == 0 {
+				b.Fatalf("%v: %s", m.Header, m.Data)
+			}
+			b.ReportMetric(float64(len(tree.Nodes)), "sessions")
+			b.ReportMetric(float64(len(m.Data)), "bytes")
+		})
+	}
+}
+
+// branches stores logs of sessions that were branched from others, and of a root, if it has a name. Without a parent a
+// session has a name and nothing else.
+func (r *rig) branches(root string, parents map[string]string) {
+	r.t.Helper()
+	if root != "" {
+		parents = maps.Clone(parents)
+		parents[root] = ""
+	}
+	js := r.conn.JetStream()
+	for session, parent := range parents {
+		var data schemas.EventData = &schemas.Name{Name: session}
+		if parent != "" {
+			data = &schemas.SessionBranched{Session: parent, Seq: 1, Messages: schemas.Messages{}}
+		}
+		header, payload, err := schemas.EncodeCommit(schemas.Event{Session: session, Seq: 1, Time: r.clock, Source: "/x",
+			Data: data})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		header[jetstream.ExpectedLastSubjSeqHeader] = []string{"0"}
+		m := &nats.Msg{Subject: "agent.evt." + session, Header: header, Data: payload}
+		if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-time.After(time.Minute):
+		r.t.Fatal("the logs are not stored")
+	}
 }

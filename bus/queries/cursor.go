@@ -12,7 +12,7 @@ import (
 //
 // The first pages of sessions are the list as it was at the revision Since, in its order, behind Place: without the
 // sessions that have changed since then, which may have moved to where pages were given already. Those come at the end,
-// in the order of their changes, behind the revision Changed. So a client who reads to the end misses none, and has
+// in the order of their changes, behind the revision Changed. So a client that reads to the end misses none, and has
 // none twice that did not change meanwhile.
 type cursor struct {
 	Since   uint64      `json:"r"`

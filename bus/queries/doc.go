@@ -1,7 +1,7 @@
 // Package queries answers what a client should not have to fold itself: lists of sessions, and of a session its state,
 // messages, events, family, use, tools, approvals that wait, and what became of a command (docs/queries.md).
 //
-// What is asked of all sessions is answered from the index (package index), what is asked of one from its log. Each
+// Queries about all sessions are answered from the index (package index), queries about one from its log. Each
 // answer names the sequence it stands for. Which session is asked about stands in the subject, so that NATS permissions
 // decide who may ask; an answer has nothing of other sessions, but for the lists of all, which have subjects of their
 // own.

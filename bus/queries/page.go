@@ -9,7 +9,7 @@ import (
 // page counts what is on a page: no more than was asked for, and no more than an answer takes.
 type page struct{ items, bytes int }
 
-// frame is what an answer has beside its items.
+// frame is what an answer has in addition to its items.
 const frame = 2 << 10
 
 func newPage(limit, room int) *page { return &page{limit, room - frame} }

@@ -43,7 +43,7 @@ type Options struct {
 	Tree func(leaf, before string) Tree
 	// Window returns how many tokens a model takes, 0 where that is not known; nil knows none.
 	Window func(m schemas.ModelRef) int64
-	// Models are those that sessions may be told to use; nil knows none. They are asked for at every query.
+	// Models are those that sessions may use; nil knows none. They are asked for at every query.
 	Models func() []schemas.ModelInfo
 	// Damaged is what errors about a log that is not what its writers wrote wrap.
 	Damaged error

@@ -67,8 +67,8 @@ func TestSessionsAreFiltered(t *testing.T) {
 	}
 }
 
-// Who pages to the end has every session, in its order or, if it changed meanwhile, at the end; also where two runners
-// answer by turns.
+// A client that pages to the end has every session, in its order or, if it changed meanwhile, at the end; also where
+// two runners answer by turns.
 func TestPagingWhileSessionsChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// folded is a text that is looked for in whatever case. A hundred thousand sessions are looked through in one query, so
+// folded is a text that is searched for in any case. A hundred thousand sessions are searched in one query, so
 // it makes no copies, and does not decode what it looks through unless it has to.
 type folded struct {
 	ascii string // in lower case; empty where the text has other characters

@@ -4,20 +4,39 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// rejoinWait is how long to wait before a watch that broke is begun again.
-const rejoinWait = 500 * time.Millisecond
+const (
+	// rejoinWait is how long to wait before a watch that broke is begun again.
+	rejoinWait = 500 * time.Millisecond
+	// waitingMessages is how many changes of a bucket may wait for their reader. One that is lost makes a gap, after
+	// which the client's library asks for the rest anew.
+	waitingMessages = 4096
+
+	headerOperation = "KV-Operation" // of the key-value buckets of NATS; absent from what is put
+)
+
+// entry is what a key of a bucket has become.
+type entry struct {
+	key      string
+	value    []byte
+	revision uint64
+	deleted  bool
+}
 
 // followBucket watches a bucket, again whenever the watch breaks, until stop is called, which waits for it.
-func followBucket(c *bus.Conn, bucket string, log *slog.Logger, load func(all []jetstream.KeyValueEntry),
-	next func(e jetstream.KeyValueEntry)) (stop func()) {
+func followBucket(
+	c *bus.Conn, bucket string, log *slog.Logger, load func(all []entry), next func(e entry),
+) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -33,36 +52,93 @@ func followBucket(c *bus.Conn, bucket string, log *slog.Logger, load func(all []
 }
 
 // watchBucket follows a key-value bucket until ctx ends, which is no error. First it gives load everything that is
-// there, and then every change to next.
-func watchBucket(ctx context.Context, c *bus.Conn, bucket string, load func(all []jetstream.KeyValueEntry),
-	next func(e jetstream.KeyValueEntry)) error {
-	kv, err := c.JetStream().KeyValue(ctx, bucket)
+// there, and then every change to next. What has a time to live ends by the clock of this process: the buckets that
+// untrusted users write allow no roll-ups, so the server cannot mark there what has expired (decision 59). It ends too
+// late by the age that it had when it was loaded.
+func watchBucket(ctx context.Context, c *bus.Conn, bucket string, load func(all []entry), next func(e entry)) error {
+	messages := make(chan *nats.Msg, waitingMessages)
+	sub, err := subscribeBucket(ctx, c, bucket, messages)
 	if err != nil {
 		return err
 	}
-	watcher, err := kv.WatchAll(ctx)
+	defer func() { _ = sub.Unsubscribe() }()
+	left, err := sub.InitialConsumerPending()
 	if err != nil {
 		return err
 	}
-	defer watcher.Stop()
-	var all []jetstream.KeyValueEntry
-	loaded := false
+	var all []entry
+	loaded := left == 0
+	if loaded {
+		load(nil)
+	}
+	ends := newExpiry()
+	defer ends.stop()
+	closed := sub.StatusChanged(nats.SubscriptionClosed)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, ok := <-watcher.Updates():
-			switch {
-			case !ok:
-				return errors.New("registry: watch of " + bucket + " ended")
-			case e == nil:
-				load(all)
-				all, loaded = nil, true
-			case loaded:
+		case <-closed:
+			return errors.New("registry: watch of " + bucket + " ended")
+		case <-ends.due():
+			for _, e := range ends.over(time.Now()) {
 				next(e)
-			default:
-				all = append(all, e)
+			}
+		case m := <-messages:
+			e, ttl, pending, ok := entryOf(m, bucket)
+			if !ok {
+				continue
+			}
+			ends.set(e, ttl)
+			if loaded {
+				next(e)
+				continue
+			}
+			all = append(all, e)
+			if loaded = uint64(len(all)) >= left || pending == 0; loaded { // less have come where some have ended
+				load(all)
+				all = nil
 			}
 		}
 	}
+}
+
+// subscribeBucket begins to receive the newest value of each key, and then its changes. It is done as the key-value API
+// of nats.go does it, which does not tell what has a time to live.
+func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages chan *nats.Msg) (*nats.Subscription,
+	error) {
+	prefix := strings.TrimSuffix(natsio.APIPrefix(c.JetStream()), ".")
+	js, err := c.NATS().JetStream(nats.APIPrefix(prefix))
+	if err != nil {
+		return nil, err
+	}
+	return js.ChanSubscribe("$KV."+bucket+".>", messages, nats.BindStream("KV_"+bucket), nats.OrderedConsumer(),
+		nats.DeliverLastPerSubject(), nats.Context(ctx))
+}
+
+// entryOf reads a message of a bucket's stream; ttl is 0 for one that has no end, pending is what comes after it.
+func entryOf(m *nats.Msg, bucket string) (e entry, ttl time.Duration, pending uint64, ok bool) {
+	key, ok := strings.CutPrefix(m.Subject, "$KV."+bucket+".")
+	md, err := m.Metadata()
+	if !ok || err != nil {
+		return e, 0, 0, false // a heartbeat
+	}
+	e = entry{key: key, value: m.Data, revision: md.Sequence.Stream}
+	e.deleted = m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
+	if !e.deleted {
+		ttl = timeToLive(m.Header.Get(jetstream.MsgTTLHeader))
+	}
+	return e, ttl, md.NumPending, true
+}
+
+// timeToLive reads the header as the server does: a duration or a number of seconds. It is 0 for what has no end.
+func timeToLive(header string) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	ttl, err := time.ParseDuration(header)
+	if err != nil || ttl < 0 {
+		return 0
+	}
+	return ttl
 }

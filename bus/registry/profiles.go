@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -41,10 +39,10 @@ func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 		log = slog.New(slog.DiscardHandler)
 	}
 	p := &Profiles{log: log, none: none, loaded: make(chan struct{})}
-	p.close = followBucket(c, schemas.BucketProfiles, log, p.load, func(e jetstream.KeyValueEntry) {
+	p.close = followBucket(c, schemas.BucketProfiles, log, p.load, func(e entry) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.note(p.entries, e)
+		p.record(p.entries, e)
 	})
 	return p
 }
@@ -52,7 +50,7 @@ func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 // Close stops following. What is known stays known.
 func (p *Profiles) Close() { p.close() }
 
-// Profile returns the profile of that name. It waits for the first look at the bucket. A profile that is there and
+// Profile returns the profile of that name. It waits for the first reading of the bucket. A profile that is there and
 // cannot be read is an error too: one session's bounds must not depend on a typing mistake.
 func (p *Profiles) Profile(ctx context.Context, name string) (schemas.Profile, error) {
 	list, err := p.List(ctx)
@@ -83,7 +81,7 @@ func namesOf(list []NamedProfile) string {
 	return strings.Join(names[:min(len(names), 20)], ", ")
 }
 
-// List returns all profiles, sorted by name. It waits for the first look at the bucket.
+// List returns all profiles, sorted by name. It waits for the first reading of the bucket.
 func (p *Profiles) List(ctx context.Context) ([]NamedProfile, error) {
 	select {
 	case <-p.loaded:
@@ -101,12 +99,12 @@ func (p *Profiles) List(ctx context.Context) ([]NamedProfile, error) {
 }
 
 // load replaces what is known.
-func (p *Profiles) load(all []jetstream.KeyValueEntry) {
+func (p *Profiles) load(all []entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.entries = make(map[string]NamedProfile, len(all))
 	for _, e := range all {
-		p.note(p.entries, e)
+		p.record(p.entries, e)
 	}
 	select {
 	case <-p.loaded:
@@ -115,13 +113,13 @@ func (p *Profiles) load(all []jetstream.KeyValueEntry) {
 	}
 }
 
-func (p *Profiles) note(entries map[string]NamedProfile, e jetstream.KeyValueEntry) {
-	if e.Operation() != jetstream.KeyValuePut {
-		delete(entries, e.Key())
+func (p *Profiles) record(entries map[string]NamedProfile, e entry) {
+	if e.deleted {
+		delete(entries, e.key)
 		return
 	}
-	n := NamedProfile{Name: e.Key(), Revision: e.Revision()}
-	n.Profile, n.Err = schemas.ParseProfile(e.Value())
+	n := NamedProfile{Name: e.key, Revision: e.revision}
+	n.Profile, n.Err = schemas.ParseProfile(e.value)
 	if n.Err != nil {
 		p.log.Warn("profile cannot be read", "profile", n.Name, "revision", n.Revision, "err", n.Err)
 	}

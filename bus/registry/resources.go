@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -28,10 +26,10 @@ type Resources struct {
 // a nil logger discards.
 func NewResources(c *bus.Conn, log *slog.Logger) *Resources {
 	r := &Resources{log: cmp.Or(log, slog.New(slog.DiscardHandler)), loaded: make(chan struct{})}
-	r.close = followBucket(c, schemas.BucketResources, r.log, r.load, func(e jetstream.KeyValueEntry) {
+	r.close = followBucket(c, schemas.BucketResources, r.log, r.load, func(e entry) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.note(r.entries, e)
+		r.record(r.entries, e)
 	})
 	return r
 }
@@ -41,7 +39,7 @@ func (r *Resources) Close() { r.close() }
 
 // Resources returns what a workspace has, the zero value where no worker announces anything. Where workers announce
 // different things, it is what changed last, and of the same second that of the worker whose name comes first. It waits
-// for the first look at the bucket. The parts are shared and must not be changed.
+// for the first reading of the bucket. The parts are shared and must not be changed.
 func (r *Resources) Resources(ctx context.Context, workspace string) (newest schemas.Resources, err error) {
 	select {
 	case <-r.loaded:
@@ -59,12 +57,12 @@ func (r *Resources) Resources(ctx context.Context, workspace string) (newest sch
 	return newest, nil
 }
 
-func (r *Resources) load(all []jetstream.KeyValueEntry) {
+func (r *Resources) load(all []entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.entries = make(map[string]schemas.Resources, len(all))
 	for _, e := range all {
-		r.note(r.entries, e)
+		r.record(r.entries, e)
 	}
 	select {
 	case <-r.loaded:
@@ -73,18 +71,18 @@ func (r *Resources) load(all []jetstream.KeyValueEntry) {
 	}
 }
 
-func (r *Resources) note(entries map[string]schemas.Resources, e jetstream.KeyValueEntry) {
-	delete(entries, e.Key())
-	if e.Operation() != jetstream.KeyValuePut {
+func (r *Resources) record(entries map[string]schemas.Resources, e entry) {
+	delete(entries, e.key)
+	if e.deleted {
 		return
 	}
-	found, err := schemas.ParseResources(e.Value())
-	if key := schemas.ResourcesKey(found.Workspace, found.Worker); err == nil && key != e.Key() {
+	found, err := schemas.ParseResources(e.value)
+	if key := schemas.ResourcesKey(found.Workspace, found.Worker); err == nil && key != e.key {
 		err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name
 	}
 	if err != nil {
-		r.log.Warn("announcement ignored", "bucket", schemas.BucketResources, "key", e.Key(), "err", err)
+		r.log.Warn("announcement ignored", "bucket", schemas.BucketResources, "key", e.key, "err", err)
 		return
 	}
-	entries[e.Key()] = found
+	entries[e.key] = found
 }

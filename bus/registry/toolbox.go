@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
@@ -40,13 +38,13 @@ func NewToolbox(c *bus.Conn, log *slog.Logger) *Toolbox {
 		log = slog.New(slog.DiscardHandler)
 	}
 	t := &Toolbox{log: log, changed: make(chan struct{})}
-	t.close = followBucket(c, schemas.BucketTools, log, func(all []jetstream.KeyValueEntry) {
+	t.close = followBucket(c, schemas.BucketTools, log, func(all []entry) {
 		known := make(map[string]schemas.ToolAnnouncement, len(all))
 		for _, e := range all {
-			t.note(known, e)
+			t.record(known, e)
 		}
 		t.change(func() { t.entries, t.loaded = known, true })
-	}, func(e jetstream.KeyValueEntry) { t.change(func() { t.note(t.entries, e) }) })
+	}, func(e entry) { t.change(func() { t.record(t.entries, e) }) })
 	return t
 }
 
@@ -56,7 +54,7 @@ func (t *Toolbox) Close() { t.close() }
 // Definitions returns one definition per tool and workspace, by name, those of no workspace first. Where workers
 // announce different ones the highest version counts ([schemas.CompareToolVersions]), of one version the newest
 // announcement, and among announcements of the same second that of the worker whose name comes first. It waits for the
-// first look at the bucket. The definitions' parts are shared and must not be changed.
+// first reading of the bucket. The definitions' parts are shared and must not be changed.
 func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, error) {
 	var tools []schemas.ToolDefinition
 	err := t.wait(ctx, func() bool {
@@ -73,7 +71,7 @@ func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, er
 }
 
 // Announcements returns what workers announce: by tool, version and workspace, and then by worker. It waits for the
-// first look at the bucket. The definitions' parts are shared and must not be changed.
+// first reading of the bucket. The definitions' parts are shared and must not be changed.
 func (t *Toolbox) Announcements(ctx context.Context) ([]schemas.ToolAnnouncement, error) {
 	var all []schemas.ToolAnnouncement
 	err := t.wait(ctx, func() bool {
@@ -105,7 +103,7 @@ func (t *Toolbox) Wait(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Announced returns the queues that somebody serves. It waits for the first look at the bucket.
+// Announced returns the queues that somebody serves. It waits for the first reading of the bucket.
 func (t *Toolbox) Announced(ctx context.Context) (map[schemas.ToolQueue]bool, error) {
 	queues := map[schemas.ToolQueue]bool{}
 	err := t.wait(ctx, func() bool {
@@ -164,28 +162,28 @@ func (t *Toolbox) change(f func()) {
 	t.changed = make(chan struct{})
 }
 
-// note puts an entry of the bucket into entries, or takes it out.
-func (t *Toolbox) note(entries map[string]schemas.ToolAnnouncement, e jetstream.KeyValueEntry) {
-	if e.Operation() != jetstream.KeyValuePut {
-		delete(entries, e.Key())
+// record puts an entry of the bucket into entries, or takes it out.
+func (t *Toolbox) record(entries map[string]schemas.ToolAnnouncement, e entry) {
+	if e.deleted {
+		delete(entries, e.key)
 		return
 	}
 	var a schemas.ToolAnnouncement
-	queue, _, ok := schemas.ParseAnnouncementKey(e.Key())
-	err := json.Unmarshal(e.Value(), &a)
+	queue, _, ok := schemas.ParseAnnouncementKey(e.key)
+	err := json.Unmarshal(e.value, &a)
 	if err == nil && (!ok || a.Queue().Name() != queue) {
 		err = fmt.Errorf("it announces %q", a.Queue())
 	}
 	if err == nil {
 		err = a.Queue().Check()
 	}
-	if err == nil && !bytes.Equal(a.Parameters, entries[e.Key()].Parameters) { // a heartbeat changes nothing
+	if err == nil && !bytes.Equal(a.Parameters, entries[e.key].Parameters) { // a heartbeat changes nothing
 		err = toolargs.Check(a.Parameters)
 	}
 	if err != nil {
-		t.log.Warn("announcement ignored", "key", e.Key(), "err", err)
-		delete(entries, e.Key())
+		t.log.Warn("announcement ignored", "key", e.key, "err", err)
+		delete(entries, e.key)
 		return
 	}
-	entries[e.Key()] = a
+	entries[e.key] = a
 }

@@ -144,7 +144,7 @@ func TestToolboxFollowsTheAnnouncements(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "the older one counts again", func() bool { return described(t, box)[0] == "read:first" })
-	if err := tools(t, c).Purge(bustest.Deadline(t), "read.w1"); err != nil {
+	if err := tools(t, c).Delete(bustest.Deadline(t), "read.w1"); err != nil {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "nobody is left", func() bool { return len(described(t, box)) == 0 })

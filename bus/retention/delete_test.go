@@ -83,7 +83,7 @@ func TestADeletionMayCrashAnywhere(t *testing.T) {
 					err,
 					retention.ErrNoSession,
 				) {
-					err = nil // all of it was gone already
+					err = nil // all of it was deleted already
 				}
 			}
 			if err != nil {
@@ -215,7 +215,7 @@ func TestABusySessionIsNotDeleted(t *testing.T) {
 	}
 }
 
-// Many who delete the same at once delete it once, and a writer beside them stores nothing that stays.
+// Many who delete the same at once delete it once, and a concurrent writer stores nothing that stays.
 func TestManyDeletersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -19,7 +19,7 @@ type Options struct {
 	Store *eventstore.Store
 	// AbortWait is how long a run that is aborted gets to end; 0: 10 s.
 	AbortWait time.Duration
-	// Logger is told of each session that is deleted; nil discards.
+	// Logger logs each session that is deleted; nil discards.
 	Logger *slog.Logger
 	// AfterStep, if set, is called after each step of a deletion, with its name. An error ends it there, as a crash would.
 	AfterStep func(step string) error
@@ -47,7 +47,7 @@ type Request struct {
 	Session string
 	// Force aborts what is under way, and deletes the session whether that ends or not.
 	Force bool
-	// At, if not 0, is where the log has to end: the sequence of its newest message in the stream. A log that has gone
+	// At, if not 0, is where the log has to end: the sequence of its newest message in the stream. A log that has grown
 	// on is not deleted.
 	At uint64
 	// Reason is why, for the audit.
@@ -65,7 +65,7 @@ type Deleted struct {
 
 // Delete deletes all there is of a session: log, snapshot, payloads, what is in its inbox, calls, timers, updates, dead
 // letters, and its entry in the index. A command that is sent afterwards begins the session anew. A deletion that was
-// interrupted is gone on with first.
+// interrupted is completed first.
 //
 // The error wraps [ErrBusy] where a run is under way or something waits, unless Force is set; nothing is changed then.
 // It wraps [ErrNoSession] where there is no log. After any other error call Delete again.

@@ -3,7 +3,7 @@
 // # One step that can be repeated
 //
 // A deletion is a record in the bucket agent_deletions and a fence in the session's log. The record says which deletion
-// it is. The fence is stored on the condition that the log still ends where the deleter has looked at it; from then on
+// it is. The fence is stored on the condition that the log still ends where the deleter has read it; from then on
 // no writer extends the log, and the session does not open. Then the record gets, for every stream, the sequence that
 // the stream has reached: what lies below it is the session's that is deleted, what lies above belongs to the one that
 // begins anew. Everything is purged up to these sequences, the log and the fence last, and the record goes.

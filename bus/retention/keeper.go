@@ -39,7 +39,7 @@ type KeeperOptions struct {
 	PerRound int
 	// OnDeleted, if set, is called for each session deleted, with the reason: age or size.
 	OnDeleted func(reason string)
-	// Logger is told what is not deleted, and why; nil discards.
+	// Logger logs what is not deleted, and why; nil discards.
 	Logger *slog.Logger
 }
 

@@ -85,7 +85,7 @@ func TestTheKeeperKeepsRules(t *testing.T) {
 	}
 }
 
-// One keeper of several works, and another one when that is gone.
+// One keeper of several works, and another one when that one has stopped.
 func TestOneKeeperWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -63,7 +63,7 @@ func (d *Deleter) load(ctx context.Context, session string) (r *record, err erro
 	return r, nil
 }
 
-// store stores a record in place of the one it was read as. The error is a *[schemas.ConflictError] if somebody else
+// store stores a record in place of the one it was read as. The error is a *[schemas.ConflictError] if another deleter
 // has stored another.
 func (d *Deleter) store(ctx context.Context, r *record) error {
 	value, err := json.Marshal(r)
@@ -90,7 +90,7 @@ func (d *Deleter) store(ctx context.Context, r *record) error {
 	return nil
 }
 
-// remove removes a record, unless somebody else has changed it.
+// remove removes a record, unless another deleter has changed it.
 func (d *Deleter) remove(ctx context.Context, r *record) error {
 	return persist(ctx, func() error {
 		kv, err := d.bucket(ctx)
@@ -104,7 +104,7 @@ func (d *Deleter) remove(ctx context.Context, r *record) error {
 	})
 }
 
-// markTTL is how long the mark of a key that was removed is kept, so that whoever follows a bucket is told.
+// markTTL is how long the mark of a key that was removed is kept, so that the followers of the bucket see it.
 const markTTL = 10 * time.Minute
 
 func conflict(err error) bool {

@@ -47,7 +47,7 @@ var bounded = []string{schemas.StreamTimers, schemas.StreamCommands, schemas.Str
 	schemas.StreamDead}
 
 // bound finds out up to where the streams have what is the session's, and stores that with the record, which it
-// returns. The record is that of somebody else where there were two; nil if that is done already.
+// returns. The record is that of another deleter where there were two; nil if that is done already.
 func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
 	r.Fence, r.Bounds = fence, map[string]uint64{schemas.StreamEvents: fence}
 	for _, name := range bounded {
@@ -138,7 +138,7 @@ func (d *Deleter) purge(ctx context.Context, stream, subject string, more ...jet
 }
 
 // cancelCalls tells the workers to stop that have calls of the session. Nobody waits for them: their results name the
-// nonces of calls that are gone.
+// nonces of deleted calls.
 func (d *Deleter) cancelCalls(ctx context.Context, r *record, _ *Deleted) error {
 	subject := d.subjects().Prefix() + ".tool.*." + r.session + ".*"
 	calls, err := d.stored(ctx, schemas.StreamTools, subject)
@@ -227,7 +227,7 @@ func deleteEntry(ctx context.Context, kv jetstream.KeyValue, key string, fence u
 func (d *Deleter) deletePayloads(ctx context.Context, r *record, done *Deleted) error {
 	for m, err := range d.o.Store.Messages(ctx, r.session) {
 		if errors.Is(err, eventstore.ErrDeleted) {
-			return nil // by another deleter, who has been here
+			return nil // by another deleter
 		}
 		if err != nil {
 			return err

@@ -125,7 +125,7 @@ func (w *world) places(session string) (all []string) {
 			}
 			if last, err := stream.GetLastMsgForSubject(bustest.Deadline(w.t), subject); err == nil &&
 				last.Header.Get("KV-Operation") != "" {
-				continue // the mark of a key that is gone, which goes too
+				continue // the mark of a deleted key, which is deleted too
 			}
 			all = append(all, fmt.Sprintf("%s %s %d", name, subject, n))
 		}

@@ -142,7 +142,7 @@ func TestSetupUpgradesFeatures(t *testing.T) {
 		}
 	}
 	if _, err := c.JetStream().CreateKeyValue(bustest.Deadline(t),
-		jetstream.KeyValueConfig{Bucket: "agent_tools"}); err != nil {
+		jetstream.KeyValueConfig{Bucket: "agent_tools", LimitMarkerTTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
@@ -159,7 +159,7 @@ func TestSetupUpgradesFeatures(t *testing.T) {
 	if timers := configOf(t, c, "AGENT_TIMER"); !timers.AllowMsgSchedules || !timers.AllowMsgTTL {
 		t.Errorf("timers: %+v", timers)
 	}
-	if !tools.AllowMsgTTL || tools.SubjectDeleteMarkerTTL == 0 {
+	if !tools.AllowMsgTTL || tools.SubjectDeleteMarkerTTL != 0 || tools.AllowRollup {
 		t.Errorf("tools: %+v", tools)
 	}
 	if n, err := streams.Partitions(bustest.Deadline(t), c); err != nil || n != 8 {
@@ -258,18 +258,7 @@ func TestSetupRefusesBadOptions(t *testing.T) {
 
 func TestSetupWithoutJetStream(t *testing.T) {
 	t.Parallel()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("nats-server is not ready")
-	}
+	s := bustest.NATS(t, &server.Options{})
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: s.ClientURL()})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ type spec struct {
 	// transient streams hold nothing that matters for more than minutes: one that is kept in the wrong storage is made
 	// anew.
 	transient bool
+	// noRollups takes roll-ups away from a stream of before, and the marks of what has expired, which need them.
+	noRollups bool
 	// create makes the stream in another way than by its configuration.
 	create func(context.Context, jetstream.JetStream) error
 }
@@ -87,6 +89,9 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 		next.Sources = s.wantSources(have)
 	}
 	set(&next.SubjectDeleteMarkerTTL, s.want.SubjectDeleteMarkerTTL)
+	if s.noRollups {
+		next.AllowRollup, next.SubjectDeleteMarkerTTL = false, 0
+	}
 	set(&next.Replicas, s.given.Replicas)
 	set(&next.MaxMsgSize, s.given.MaxMsgSize)
 	set(&next.MaxBytes, s.given.MaxBytes)

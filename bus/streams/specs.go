@@ -16,7 +16,7 @@ import (
 
 const (
 	maxConsumers = 10_000 // per stream; the server's own default is 1000, too few for one per viewer or tool
-	// markerTTL is how long a bucket keeps the mark of an expired entry, so that watchers are told of it.
+	// markerTTL is how long a bucket keeps the mark of an expired entry, so that watchers see it.
 	markerTTL = 30 * time.Second
 	// attemptMaxAge is how long an attempt counts: longer than a supervisor waits before it starts a process again.
 	attemptMaxAge    = time.Hour
@@ -175,10 +175,8 @@ func counterConfig(c jetstream.StreamConfig, name, subject string) jetstream.Str
 // bucketSpecs are the key-value buckets and the object store. Their names do not depend on the prefix.
 func bucketSpecs(o Options) []spec {
 	return []spec{
-		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketTools, Description: "tools that workers announce",
-			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
-		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketResources,
-			Description: "what workspaces have for prompts", MaxBytes: resourceBytes, LimitMarkerTTL: markerTTL}),
+		announcementSpec(o, schemas.BucketTools, "tools that workers announce", smallBucketBytes),
+		announcementSpec(o, schemas.BucketResources, "what workspaces have for prompts", resourceBytes),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketRunners, Description: "live runners",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions",
@@ -214,6 +212,20 @@ func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
 			_, err := js.CreateKeyValue(ctx, kv)
 			return err
 		},
+	}
+}
+
+// announcementSpec is a bucket that workers write, each its own keys. It allows no roll-ups, see timerSpec, so the
+// server cannot mark what has expired: readers have to know it by the time to live of an entry (decision 59).
+func announcementSpec(o Options, bucket, description string, maxBytes int64) spec {
+	return spec{
+		want: jetstream.StreamConfig{
+			Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
+			Replicas: o.Replicas, MaxBytes: maxBytes, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+			AllowDirect: true, DenyDelete: true, AllowMsgTTL: true,
+		},
+		given:     jetstream.StreamConfig{Replicas: o.Replicas},
+		noRollups: true,
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package web is the door of a runner's HTTP port: it decides which requests come in, and serves the console's files
+// Package web guards a runner's HTTP port: it decides which requests come in, and serves the console's files
 // and, behind the same checks, the handlers that are mounted: the WebSocket to NATS (package natsws) and the bridges.
 //
 // Any page in a browser can send requests to 127.0.0.1, and behind that port is an agent that may have a shell. So

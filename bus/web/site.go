@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// MinToken is how many characters a token has at least: who may guess as often as he likes must have no chance.
+// MinToken is how many characters a token has at least: it must not be guessed in any number of attempts.
 const MinToken = 16
 
 // Options configures [New].
@@ -29,7 +29,7 @@ type Options struct {
 	Names []string
 	// MaxRequests are at work at a time, default 512.
 	MaxRequests int
-	// Logger is told at level debug of what is refused, without its headers and query; nil discards.
+	// Logger logs at level debug what is refused, without its headers and query; nil discards.
 	Logger *slog.Logger
 }
 

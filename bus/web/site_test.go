@@ -195,7 +195,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// More requests at a time than there may be are refused, and heard again when there is room.
+// More requests at a time than there may be are refused, and accepted again when there is room.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	begun, end := make(chan bool), make(chan bool)

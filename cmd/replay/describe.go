@@ -74,6 +74,9 @@ func callDetails(data schemas.EventData) string {
 		if d.Approved {
 			how = "approved"
 		}
+		if d.Args != nil {
+			how += fmt.Sprintf(" with %s", d.Args)
+		}
 		return fmt.Sprintf("%s %s by %s: %s", d.ToolCallID, how, d.By, d.Reason)
 	case *schemas.HookDecision:
 		how := "lets pass"
@@ -84,6 +87,28 @@ func callDetails(data schemas.EventData) string {
 			how = "asks for approval of"
 		}
 		return fmt.Sprintf("%s %s %s: %s", d.Hook, how, d.ToolCallID, d.Reason)
+	}
+	return familyDetails(data)
+}
+
+// familyDetails are those of the events between a session and its sub-agents.
+func familyDetails(data schemas.EventData) string {
+	outcome := func(isError bool, reason schemas.TerminationReason) string {
+		if !isError {
+			return "ok"
+		}
+		return "failed " + string(reason)
+	}
+	switch d := data.(type) {
+	case *schemas.SubagentStart:
+		return fmt.Sprintf("%s %s begins session %s at depth %d %s", d.ToolCallID, d.Call, d.Session, d.Depth, d.Name)
+	case *schemas.SubagentAborted:
+		return fmt.Sprintf("%s stops session %s", d.Call, d.Session)
+	case *schemas.SubagentEnd:
+		return fmt.Sprintf("%s session %s: %s, %d tokens, $%.4g", d.Call, d.Session, outcome(d.IsError, d.Reason),
+			d.Usage.TotalTokens, d.Usage.Cost.Total)
+	case *schemas.SubagentReport:
+		return fmt.Sprintf("to %s of session %s: %s %s", d.Call, d.Session, outcome(d.IsError, d.Reason), d.Undelivered)
 	}
 	return ""
 }

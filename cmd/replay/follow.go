@@ -36,7 +36,7 @@ func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event
 			if err := a.showItem(ctx, i, t, show); err != nil || ctx.Err() != nil {
 				return err
 			}
-			if len(items) == 0 { // who reads is shown what there is before more is waited for
+			if len(items) == 0 { // the reader sees what there is before more is waited for
 				if err := a.out.Flush(); err != nil {
 					return err
 				}

@@ -23,14 +23,14 @@ func TestMain(m *testing.M) { bustest.Main(m) }
 
 // world is a server with logs on it.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	server *embedded.Server
 	conn   *bus.Conn
 	store  *eventstore.Store
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.start()
@@ -84,7 +84,7 @@ type result struct {
 	stdout, stderr string
 }
 
-func invoke(t *testing.T, env map[string]string, args ...string) result {
+func invoke(t testing.TB, env map[string]string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -17,13 +17,16 @@ type grammar struct {
 	Verify verifyCommand `cmd:"" help:"Prove that logs are complete, in order, valid and unchanged."`
 	Export exportCommand `cmd:"" help:"Write logs as CloudEvents, one JSON object per line, or a session as a file."`
 	Import importCommand `cmd:"" help:"Make sessions from pi's session files."`
+	Tree   treeCommand   `cmd:"" help:"Show which sessions come from which, as trees."`
+	Diff   diffCommand   `cmd:"" help:"Show where two sessions part, and what follows."`
+	Rerun  rerunCommand  `cmd:"" help:"Go on from an event of a session as another session, with other settings."`
 }
 
 // program is replay's command line, to be read once.
 func program() *cli.Program {
 	return &cli.Program{
 		Name: "replay", Version: "0.1.0", Grammar: new(grammar),
-		About: "replay reads the logs of sessions. It changes nothing; but import makes new ones.",
+		About: "replay reads the logs of sessions and changes none; import and rerun make new ones.",
 		Notes: "Exit status: 0 if all is well, 1 if not, 2 if the command line is wrong.",
 	}
 }

@@ -29,7 +29,17 @@ func run(ctx context.Context, args []string, io *cli.IO) int {
 }
 
 // invoked has do read the logs that the options name.
-func invoked(ctx context.Context, io *cli.IO, o options, do func(context.Context, *app) error) (err error) {
+func invoked(ctx context.Context, io *cli.IO, o options, do func(context.Context, *app) error) error {
+	return printed(io, o, func(a *app) error {
+		return withLogs(ctx, o, a.log, func(ctx context.Context, l *logs) error {
+			a.logs = l
+			return do(ctx, a)
+		})
+	})
+}
+
+// printed has do print. It has no logs yet.
+func printed(io *cli.IO, o options, do func(*app) error) (err error) {
 	out := bufio.NewWriter(io.Stdout)
 	defer func() {
 		if flushed := out.Flush(); err == nil && flushed != nil {
@@ -39,8 +49,5 @@ func invoked(ctx context.Context, io *cli.IO, o options, do func(context.Context
 	a := &app{o: o, out: out, toTerm: cli.IsTerminal(io.Stdout)}
 	a.style = style(cli.WantsColour(io.Stdout, io.Getenv))
 	a.log = slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return withLogs(ctx, o, a.log, func(ctx context.Context, l *logs) error {
-		a.logs = l
-		return do(ctx, a)
-	})
+	return do(a)
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -37,4 +39,21 @@ func newTranscript(a *app) *transcript {
 		t.lines, t.cut = 0, 0
 	}
 	return t
+}
+
+// runState prints the state that a log comes to.
+func runState(ctx context.Context, a *app) error {
+	state := new(loop.State)
+	for e, err := range a.events(ctx, a.o.sessions[0], a.o.at) {
+		if err == nil {
+			err = state.Apply(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	enc := json.NewEncoder(a.jsonOut())
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(state)
 }

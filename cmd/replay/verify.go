@@ -112,3 +112,14 @@ func places(at []uint64, n int) string {
 	}
 	return strings.Join(text, ", ")
 }
+
+// refold is the state of a session after some events, as a runner saves it.
+func refold(session string, events iter.Seq[schemas.Event]) ([]byte, error) {
+	state := &loop.State{Session: session}
+	for e := range events {
+		if err := state.Apply(e); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(state)
+}

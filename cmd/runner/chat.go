@@ -17,7 +17,7 @@ type chatCommand struct {
 	call *cli.Call
 }
 
-// Check looks at the session's id, and refuses what runners decide.
+// Check validates the session's id, and refuses what runners decide.
 func (c *chatCommand) Check(call *cli.Call) []error {
 	c.call = call
 	if c.Session == "" {

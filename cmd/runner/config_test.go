@@ -67,6 +67,23 @@ func TestReplicasNeedACluster(t *testing.T) {
 	}
 }
 
+// The short help of a command can be seen at once; help --all has the rest.
+func TestTheShortHelpIsShort(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"help", "serve --help", "run --help", "chat --help"} {
+		p := start(t, nil, strings.Fields(args)...).wantExit(0)
+		flags := 0
+		for line := range strings.Lines(p.stdout.String()) {
+			if strings.HasPrefix(line, "  --") {
+				flags++
+			}
+		}
+		if flags == 0 || flags > 25 {
+			t.Errorf("runner %s shows %d flags, want at most 25", args, flags)
+		}
+	}
+}
+
 func TestHelpHasALineForEachFlag(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "help", "--all").wantExit(0)

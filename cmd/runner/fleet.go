@@ -116,7 +116,7 @@ func (f *fleet) receive(m *nats.Msg) {
 	}
 }
 
-// strict refuses to serve beside runners with other settings that answer in time.
+// strict refuses to serve together with runners with other settings that answer in time.
 func (f *fleet) strict(ctx context.Context) error {
 	wait := time.NewTimer(fleetWait)
 	defer wait.Stop()

@@ -108,7 +108,8 @@ func TestAnotherRunnerGoesOn(t *testing.T) {
 	}
 }
 
-// A session that waits for a tool is at rest: nobody has to take it up, and the result finds whoever reads the inbox.
+// A session that waits for a tool is at rest: no runner has to take it over, and the result reaches the runner that
+// reads the inbox.
 func TestResultFindsAnotherRunner(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func (s *service) serveHTTP(ctx context.Context) error {
 		return err
 	}
 	defer listener.Close()
-	d, err := s.openDoor(ctx, listener.Addr())
+	d, err := s.openSite(ctx, listener.Addr())
 	if err != nil {
 		return err
 	}

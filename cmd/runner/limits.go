@@ -21,9 +21,12 @@ type limits struct {
 	MaxRetries       int           `default:"3" help:"Ask a model so often again after a failure that may pass."`
 	RetryDelay       time.Duration `default:"2s" help:"Wait this long before the first retry, then twice as long."`
 	MaxRetryDelay    time.Duration `default:"1m" help:"Wait no longer than this before a retry."`
+	SubagentDepth    int           `help:"Let sub-agents be nested so deep (default 2)."`
+	SubagentsOpen    int           `help:"Let a session have so many sub-agents at work (default 8)."`
+	SubagentsPerRun  int           `help:"Let a run begin so many sub-agents (default 32)."`
 }
 
-// Check looks at the share: no setting can be negative.
+// Check validates the share: no setting can be negative.
 func (l *limits) Check(*cli.Call) []error {
 	if l.WarnShare > 1 {
 		return []error{errors.New("--warn-share: is not 0 to 1")}
@@ -36,6 +39,11 @@ func (l *limits) schema() schemas.Limits {
 		MaxTurns: l.MaxTurns, MaxTokens: int64(l.MaxTokens), MaxCost: l.MaxCost, SessionMaxTokens: int64(l.SessionMaxTokens),
 		SessionMaxCost: l.SessionMaxCost, WarnShare: l.WarnShare, RunTimeoutMs: l.RunTimeout.Milliseconds(),
 	}
+}
+
+// subagents are what bounds sub-agents where the profile says nothing.
+func (l *limits) subagents() schemas.SubagentPolicy {
+	return schemas.SubagentPolicy{MaxDepth: l.SubagentDepth, MaxOpen: l.SubagentsOpen, MaxPerRun: l.SubagentsPerRun}
 }
 
 func (l *limits) retry() schemas.RetryPolicy {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -60,11 +61,12 @@ func program() (*cli.Program, *grammar) {
 		Notes: "Exit status: 0 if all is well, 1 if not, 2 if the command line is wrong, 3 if a call waits for an\n" +
 			"approval that nobody can give, 130 after an interrupt.",
 		Vars: kong.Vars{
-			"takeover": inbox.DefaultTakeover.String(), "ackWait": worker.DefaultAckWait.String(),
+			"takeover":    inbox.DefaultTakeover.String(),
+			"maxSessions": strconv.Itoa(inbox.DefaultMaxSessions), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
 			"httpDefault": " (default 127.0.0.1:8080; with a prompt off)", "levelDefault": " (default info; with a prompt warn)",
 			"bridges":    strings.Join(bridgeNames(), ", "),
-			"extensions": strings.Join(schemas.ExtensionTools(), ","),
+			"extensions": strings.Join(schemas.DefaultExtensionTools(), ","),
 		},
 	}, g
 }

@@ -105,7 +105,7 @@ type oneShot struct {
 	terminal *view.Terminal // nil with --json
 	approver *approver
 
-	mu sync.Mutex // for what is shown: who answers an approval is told something, too
+	mu sync.Mutex // for what is shown: the goroutine that answers approvals prints, too
 }
 
 func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) (*oneShot, error) {

@@ -5,11 +5,16 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // once runs the one-shot form of a runner with the rehearsal model in an empty directory.
@@ -94,6 +99,7 @@ func TestOneShotExitCodes(t *testing.T) {
 		says string
 	}{
 		{"a normal end", []string{"--prompt", "!ls"}, 0, "no_tool_calls"},
+		{"no prompt", []string{"run"}, 2, ""},
 		{"a tool that fails", []string{"--prompt", "!false"}, 0, "failed in"},
 		{"a reply that failed", append(scripted(`[{"message":{"content":[],"stopReason":"error",`+
 			`"errorMessage":"overloaded"}}]`), "--max-retries", "0", "--prompt", "go"),
@@ -116,6 +122,45 @@ func TestOneShotExitCodes(t *testing.T) {
 				t.Errorf("%q is missing in:\n%.2000s", c.says, p.stdout.String())
 			}
 		})
+	}
+}
+
+// A prompt that the session refuses is shown with its code, and is a failure.
+func TestOneShotIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runner("r1", "["+stuck+"]")
+	for range loop.MaxQueued {
+		w.prompt("s1")
+	}
+	w.until("s1", 1, schemas.EventMessageStart)
+	w.prompt("s1") // the first has begun the run, and waits no more
+	p := start(t, nil, "run", "one too many", "--nats", w.url, "--session", "s1").wantExit(1)
+	if got := p.stdout.String(); !strings.Contains(got, "rejected: 1000 inputs are queued already (queue_full)") {
+		t.Errorf("the run shows:\n%s", got)
+	}
+}
+
+// Every exit status of the package cli has its row, and no other has.
+func TestExitStatusesAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| exit status | |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var got []string
+	for row := range strings.Lines(table) {
+		got = append(got, strings.Fields(row)[1])
+	}
+	var want []string
+	for _, status := range []int{cli.StatusOK, cli.StatusBad, cli.StatusUsage, cli.StatusUnanswered,
+		cli.StatusInterrupted} {
+		want = append(want, strconv.Itoa(status))
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("docs/operations.md (-cli +document):\n%s", d)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestRunRefusesIncompatibleStreams(t *testing.T) {
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("got %q, want %q in it", err, want)
 	}
-	if out, err := once(); err != nil { // whoever names none takes what there is
+	if out, err := once(); err != nil { // without a name any serves
 		t.Fatalf("run after the refusal: %v\n%s", err, out)
 	}
 }

@@ -37,7 +37,7 @@ type permissionsCommand struct {
 	subjects schemas.Subjects
 }
 
-// Check looks at the names before anything is written.
+// Check validates the names before anything is written.
 func (c *permissionsCommand) Check(*cli.Call) (errs []error) {
 	var names []string
 	for _, r := range permissions.Roles() {

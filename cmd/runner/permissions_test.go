@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/models"
 	"github.com/loopbus/loopbus/bus/permissions"
@@ -52,25 +52,7 @@ func newGuarded(t *testing.T, roles map[string][]permissions.Name) *guarded {
 // serveConfig starts a server with a configuration and returns its URL.
 func serveConfig(t *testing.T, config string) string {
 	t.Helper()
-	o, err := server.ProcessConfigFile(write(t, "nats.conf", config))
-	if err != nil {
-		t.Fatalf("%v in:\n%s", err, config)
-	}
-	o.Host, o.Port, o.JetStream, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir()
-	o.NoLog, o.NoSigs = true, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(deadline) {
-		t.Fatal("the server is not ready")
-	}
-	return s.ClientURL()
+	return bustest.Configured(t, config).ClientURL()
 }
 
 func inboxPrefix(user string) string { return "_INBOX_" + user }
@@ -217,7 +199,7 @@ func TestWhatRolesMayNot(t *testing.T) {
 		"keyuser": {permissions.KeyUser}, "runner": {permissions.Runner}, "keyless": {permissions.KeylessRunner},
 		"approver": {permissions.Approver}, "profiles": {permissions.Profiles}, "hook": {permissions.Hook},
 		"querier": {permissions.Querier}, "lister": {permissions.Lister}, "teller": {permissions.RunnerReplies},
-		"deleter": {permissions.Deleter},
+		"deleter": {permissions.Deleter}, "resources": {permissions.Resources},
 	})
 	for _, c := range []struct{ user, may, mayNot string }{
 		{"sender", "pub agent.cmd.s1.prompt", "pub agent.cmd.s2.prompt"},
@@ -232,6 +214,11 @@ func TestWhatRolesMayNot(t *testing.T) {
 		{"worker", "sub agent.cancel.s1.c1", "sub agent.live.s1.event"},
 		{"worker", "pub $KV.agent_tools.bash.w1", "pub $KV.agent_tools.ls.w1"},
 		{"worker", "pub agent.live.s1.update", "pub agent.evt.s1"},
+		{"worker", "pub $KV.agent_tools.bash.w1", "pub $KV.agent_resources.w1"},
+		{"resources", "pub $KV.agent_resources.w1", "pub $KV.agent_resources.w2"},
+		{"runner", "pub $JS.API.DIRECT.GET.AGENT_SPENT.agent.spent.p.total.tokens", "pub $O.agent_inputs.M.x"},
+		{"querier", "pub agent.query.s1.tree", "pub agent.query.s2.tree"},
+		{"worker", "pub $KV.agent_tools.bash.w1", "pub $JS.API.DIRECT.GET.AGENT_SPENT.agent.spent.p.total.tokens"},
 		{"asker", "pub agent.model.request", "sub agent.model.request"},
 		{"asker", "pub agent.model.call.x", "sub agent.model.call.x"},
 		{"asker", "sub _INBOX_asker.1", "sub _INBOX_models.1"},

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/tools/extension"
 )
 
-// policy is what bounds sessions beside budgets: who is asked, and which tools there are.
+// policy is what bounds sessions in addition to budgets: who is asked, and which tools there are.
 type policy struct {
 	Hook            []string      `help:"Ask services in this order, such as beforeToolCall.policy=2s."`
 	Approve         []string      `brief:"" help:"Ask for approval of calls of these tools, * for all."`
@@ -26,7 +26,7 @@ type policy struct {
 	hookRefs []schemas.HookRef
 }
 
-// Check looks at the names.
+// Check validates the names.
 func (p *policy) Check(*cli.Call) (errs []error) {
 	for _, text := range p.Hook {
 		ref, err := schemas.ParseHookRef(text)
@@ -51,6 +51,11 @@ func (p *policy) approval() schemas.ApprovalPolicy {
 // tools is what sessions' tools are put together by where their profile says nothing.
 func (p *policy) tools(limit time.Duration) schemas.ToolPolicy {
 	return schemas.ToolPolicy{Extensions: p.ExtensionTools, Scopes: p.Scopes, TimeoutMs: limit.Milliseconds()}
+}
+
+// served are the runner's own tools that are announced and served as others are.
+func (p *policy) served() []string {
+	return slices.DeleteFunc(slices.Clone(p.ExtensionTools), func(name string) bool { return name == schemas.ToolAgent })
 }
 
 // serveExtensions serves the tools with which a model acts on its own session.

@@ -149,16 +149,7 @@ func (p *process) ready() *process {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(deadline)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("never happened: %s", what)
-		}
-	}
+	bustest.Eventually(t, what, ok)
 }
 
 // write makes a file in a directory of its own.

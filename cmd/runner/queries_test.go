@@ -36,7 +36,7 @@ func (w *world) summary(session string) *schemas.SessionSummary {
 }
 
 // A runner is killed while a session is at work: the list, which had the session running, is right again when the next
-// runner has gone on with it, and so is what is asked of the session.
+// runner has continued it, and so are queries about the session.
 func TestListsAreRightAfterAKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,7 +74,7 @@ func TestListsAreRightAfterAKill(t *testing.T) {
 	}
 }
 
-// Senders are told what became of their commands: when they are stored, when they are sent again, and by the runner
+// Senders get the outcomes of their commands: when they are stored, when they are sent again, and by the runner
 // that goes on where another was killed.
 func TestSendersAreToldOutcomes(t *testing.T) {
 	t.Parallel()

@@ -29,15 +29,6 @@ func workspaceFiles(t *testing.T) string {
 	return dir
 }
 
-// command sends a command with data and no id.
-func (w *world) command(session string, kind schemas.CommandKind, payload string) {
-	w.t.Helper()
-	subject := w.conn.Subjects().Command(session, kind)
-	if _, err := w.conn.JetStream().Publish(w.t.Context(), subject, []byte(payload)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // What the root has for prompts is in the system prompt of a run, recorded with its hash, and a prompt that names a
 // template or a skill is what they stand for. A profile may leave all of it out.
 func TestWhatTheRootHasForPrompts(t *testing.T) {
@@ -46,7 +37,7 @@ func TestWhatTheRootHasForPrompts(t *testing.T) {
 	start(t, nil, "--nats", w.url, "--id", "r1", "--tools", "read", "--root", workspaceFiles(t), "--system-prompt",
 		"You are Ada.", "--http", "127.0.0.1:0", "--log-json").ready()
 
-	w.command("s1", schemas.CommandPrompt, `{"text":"/greet 'Anne Bonny'","expand":true}`)
+	w.command("s1", &schemas.Prompt{Input: schemas.Input{Text: "/greet 'Anne Bonny'", Expand: true}})
 	log := w.until("s1", 1, schemas.EventAgentEnd)
 	var config *schemas.RunConfig
 	var said []string
@@ -83,8 +74,8 @@ func TestWhatTheRootHasForPrompts(t *testing.T) {
 		t.Errorf("shown:\n%s, %v", text, err)
 	}
 
-	w.command("s2", schemas.CommandSetProfile, `{"profile":"plain"}`)
-	w.command("s2", schemas.CommandPrompt, `{"text":"/greet x","expand":true}`)
+	w.command("s2", &schemas.SetProfile{Profile: "plain"})
+	w.command("s2", &schemas.Prompt{Input: schemas.Input{Text: "/greet x", Expand: true}})
 	for _, e := range w.until("s2", 1, schemas.EventAgentEnd) {
 		switch d := e.Data.(type) {
 		case *schemas.AgentStart:

@@ -23,7 +23,7 @@ type onceSettings struct {
 	AbortOnExit bool `brief:"" help:"Abort the run when interrupted; with --nats it goes on otherwise."`
 }
 
-// Check looks at the session.
+// Check validates the session.
 func (o *onceSettings) Check(c *cli.Call) (errs []error) {
 	if o.Session != "" {
 		if err := schemas.CheckSession(o.Session); err != nil {

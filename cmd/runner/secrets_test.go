@@ -109,11 +109,7 @@ func TestNoKeyIsSentOverTheBus(t *testing.T) {
 		p.ready()
 	}
 	for _, api := range slices.Sorted(maps.Keys(vendors)) {
-		set := fmt.Sprintf(`{"model":{"provider":"bus","id":"my-%s/m"}}`, api)
-		if _, err := w.conn.JetStream().Publish(t.Context(), w.conn.Subjects().Command(api, schemas.CommandSetModel),
-			[]byte(set)); err != nil {
-			t.Fatal(err)
-		}
+		w.command(api, &schemas.SetModel{Model: schemas.ModelRef{Provider: "bus", ID: "my-" + api + "/m"}})
 		w.prompt(api)
 		log := w.until(api, 1, schemas.EventAgentEnd)
 		if end := log[len(log)-1].Data.(*schemas.AgentEnd); !strings.Contains(end.ErrorMessage, "is not valid") {

@@ -118,7 +118,8 @@ func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger,
 	model := newModels(o, conn)
 	w := wiring.Options{
 		ID: o.Server.ID, Streams: streams.Options{Partitions: o.Server.Partitions, Replicas: o.Server.Replicas},
-		Inbox:   inbox.Options{Takeover: o.Server.Takeover, StopTimeout: o.Server.StopTimeout},
+		Inbox: inbox.Options{Takeover: o.Server.Takeover, StopTimeout: o.Server.StopTimeout,
+			MaxSessions: o.Sessions.MaxSessions},
 		Updates: live.Options{Interval: o.Sessions.UpdateInterval},
 		Host: host.Options{
 			Deps: driver.Deps{
@@ -130,7 +131,7 @@ func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger,
 			Profile: o.Sessions.Profile,
 		},
 		Retention: o.Retention.rules,
-		Tools:     slices.Concat(o.Policy.ExtensionTools, o.Tools.Tools), Unserved: o.Tools.Unserved,
+		Tools:     slices.Concat(o.Policy.served(), o.Tools.Tools), Unserved: o.Tools.Unserved,
 		Logger: log, Registerer: to,
 	}
 	if o.Models.ServeModels {
@@ -189,7 +190,7 @@ func (o *options) runDefaults() schemas.RunConfig {
 		Model: o.Models.chosen, Fallbacks: o.Models.chosenFallbacks,
 		ThinkingLevel: schemas.ThinkingLevel(o.Models.Thinking), SystemPrompt: o.Sessions.SystemPrompt,
 		Limits: o.Limits.schema(), Retry: o.Limits.retry(), Workspace: o.Sessions.Workspace,
-		Approval: o.Policy.approval(), Hooks: o.Policy.hookRefs,
+		Approval: o.Policy.approval(), Hooks: o.Policy.hookRefs, Subagents: o.Limits.subagents(),
 		Compaction: schemas.CompactionPolicy{
 			Enabled: !o.Sessions.NoCompaction, ReserveTokens: int64(o.Sessions.CompactReserve),
 			KeepRecentTokens: int64(o.Sessions.CompactKeep), Model: o.Models.chosenSummary,
@@ -197,13 +198,13 @@ func (o *options) runDefaults() schemas.RunConfig {
 	}
 }
 
-// run serves until ctx ends, with what the settings ask for beside it.
+// run serves until ctx ends, with what the settings ask for in addition.
 func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
 	beside = append(beside, s.announce)
 	if len(s.o.Tools.Tools) > 0 {
 		beside = append(beside, s.serveTools)
 	}
-	if len(s.o.Policy.ExtensionTools) > 0 {
+	if len(s.o.Policy.served()) > 0 {
 		beside = append(beside, s.serveExtensions)
 	}
 	if s.o.Observe.HTTP != observe.Off {

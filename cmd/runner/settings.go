@@ -54,13 +54,13 @@ type serverSettings struct {
 // embedded reports whether the runner brings its own server.
 func (o *serverSettings) embedded() bool { return !o.Connection.Given() }
 
-// Check looks at the settings and fills in none.
+// Check validates the settings and fills in none.
 func (o *serverSettings) Check(c *cli.Call) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	own := slices.DeleteFunc([]string{"listen", "store", "sync-always", "sync-interval"},
 		func(name string) bool { return !c.Given(name) })
 	if c.Source("nats") == "NATS_URL" && len(own) > 0 {
-		o.NATS = "" // who asks for a server of his own does not mean the other one
+		o.NATS = "" // a user who asks for an own server does not mean the other one
 	}
 	if !o.embedded() && len(own) > 0 {
 		bad("--nats: --listen, --store, --sync-always and --sync-interval are of the runner's own server, which --nats " +
@@ -89,19 +89,20 @@ func (o *serverSettings) Check(c *cli.Call) (errs []error) {
 	return append(errs, cli.CheckAddress("--listen", o.Listen))
 }
 
-// sessionSettings are what sessions are driven with that set nothing themselves, beside models and tools.
+// sessionSettings are what sessions are driven with that set nothing themselves, in addition to models and tools.
 type sessionSettings struct {
 	Profile        string        `brief:"" help:"Have sessions follow this profile that follow none."`
 	SystemPrompt   string        `brief:"" help:"Use this system prompt for sessions that set none."`
 	Workspace      string        `brief:"" help:"Use the tools of this workspace for sessions that set none."`
 	UpdateInterval time.Duration `default:"25ms" help:"Join deltas to one message in this time; 0 joins none."`
 	AbortGrace     time.Duration `default:"10s" help:"Give tools this long to stop when a run is aborted."`
+	MaxSessions    int           `default:"${maxSessions}" help:"Work on so many sessions at once; others wait."`
 	NoCompaction   bool          `help:"Sum up the older part of a context only when somebody asks for it."`
 	CompactReserve int           `default:"16384" help:"Keep so many tokens of a model's window free for its reply."`
 	CompactKeep    int           `default:"20000" help:"Keep so many tokens of the newest messages as they are."`
 }
 
-// Check looks at the names.
+// Check validates the names.
 func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 	for _, n := range []struct{ flag, value string }{{"profile", o.Profile}, {"workspace", o.Workspace}} {
 		if n.value == "" {
@@ -110,6 +111,9 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 		if err := schemas.CheckToken(n.flag, n.value); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", n.flag, err))
 		}
+	}
+	if o.MaxSessions < 1 {
+		errs = append(errs, errors.New("--max-sessions: must be at least 1"))
 	}
 	if o.CompactReserve < 1 || o.CompactKeep < 1 {
 		errs = append(errs, errors.New("--compact-reserve, --compact-keep: must be at least 1"))
@@ -131,7 +135,7 @@ type toolSettings struct {
 	given bool // the tools
 }
 
-// Check looks at the settings.
+// Check validates the settings.
 func (o *toolSettings) Check(c *cli.Call) (errs []error) {
 	o.given = c.Given("tools")
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -150,7 +154,7 @@ func (o *toolSettings) Check(c *cli.Call) (errs []error) {
 	return errs
 }
 
-// Check looks at what the settings are together, and fills in the defaults that depend on others.
+// Check validates what the settings are together, and fills in the defaults that depend on others.
 func (o *options) Check(c *cli.Call) []error {
 	o.once = c.Command == commandRun || c.Command == commandChat || c.Command == commandDefault && c.Given("prompt")
 	pick := func(p *string, serving, once string) {

@@ -20,16 +20,16 @@ import (
 	"github.com/loopbus/loopbus/console"
 )
 
-// door is what is behind the port of --http besides health and metrics. Nil is nothing.
-type door struct {
+// site is what is behind the port of --http besides health and metrics. Nil is nothing.
+type site struct {
 	site  *web.Site
 	nats  *natsws.Bridge
 	ends  []func() // of the bridges, and of their client
-	token string   // in the link; "" where it was set, and who opens the console knows it
+	token string   // in the link; "" where it was set, and the user knows it
 	page  bool     // there is a console to be opened
 }
 
-func (d *door) close() {
+func (d *site) close() {
 	if d != nil {
 		d.nats.Close()
 		for _, end := range slices.Backward(d.ends) {
@@ -39,8 +39,8 @@ func (d *door) close() {
 	}
 }
 
-// openDoor decides whether there is a console at an address, and makes it.
-func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
+// openSite decides whether there is a console at an address, and makes it.
+func (s *service) openSite(ctx context.Context, at net.Addr) (*site, error) {
 	tcp, ok := at.(*net.TCPAddr)
 	loopback := ok && tcp.IP.IsLoopback()
 	if s.o.Web.Console == "off" && len(s.o.Web.Bridges) == 0 {
@@ -50,7 +50,7 @@ func (s *service) openDoor(ctx context.Context, at net.Addr) (*door, error) {
 	if s.server != nil {
 		up = natsws.Upstream{InProcess: s.server}
 	}
-	d := &door{nats: natsws.New(natsws.Options{Upstream: up, Origins: s.o.Web.Names, JWTCookie: s.o.Web.JWTCookie,
+	d := &site{nats: natsws.New(natsws.Options{Upstream: up, Origins: s.o.Web.Names, JWTCookie: s.o.Web.JWTCookie,
 		Logger: s.log})}
 	token := s.o.Web.Token
 	if token == "" && loopback {
@@ -149,7 +149,7 @@ func (s *service) linkToken() (string, error) {
 }
 
 // link is what a person opens.
-func (d *door) link(at net.Addr) string {
+func (d *site) link(at net.Addr) string {
 	host, port, err := net.SplitHostPort(at.String())
 	if err != nil {
 		return at.String()

@@ -14,6 +14,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/bustest"
 )
 
 var linkRE = regexp.MustCompile(`(?m)^console: (http://[^/]+)/\?token=(\w+)$`)
@@ -176,21 +178,13 @@ func TestBeyondLoopback(t *testing.T) {
 // newUsers starts a server that knows two users and returns its URL.
 func newUsers(t *testing.T) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
-		StoreDir: t.TempDir(), NoLog: true, NoSigs: true, Users: []*server.User{
+	s := bustest.NATS(t, &server.Options{JetStream: true,
+		Users: []*server.User{
 			{Username: "runner", Password: "runner's"}, {Username: "ann", Password: "ann's"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(deadline) {
-		t.Fatal("the server is not ready")
-	}
 	return s.ClientURL()
 }
 
-// Runners on one machine do not need to be told of each other: the second one takes a free port and says so.
+// Runners on one machine need no setting about each other: the second one takes a free port and says so.
 func TestTheDefaultPortIsTaken(t *testing.T) {
 	t.Parallel()
 	two := [2]*process{}

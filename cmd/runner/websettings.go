@@ -24,12 +24,12 @@ var bridges = map[string]bridge{
 		return []web.Mount{{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}}, func() {}
 	},
 	"ag-ui": func(s *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
-		b := agui.New(c, s.log)
+		b := agui.New(c, agui.Options{Load: s.State, Logger: s.log})
 		return []web.Mount{{Pattern: agui.Pattern, Handler: b},
 			{Pattern: agui.AbortPattern, Handler: http.HandlerFunc(b.Abort)}}, b.Close
 	},
 	"gateway": func(s *service, c *client.Client, site func() *web.Site) ([]web.Mount, func()) {
-		b := gateway.New(c, gateway.Options{Version: version, Logger: s.log, Origins: s.o.Web.Names,
+		b := gateway.New(c, gateway.Options{Version: version, Logger: s.log, Origins: s.o.Web.Names, Load: s.State,
 			Allowed: func(r *http.Request, token string) bool { return site().Allowed(r, token) }})
 		return []web.Mount{{Pattern: gateway.Pattern, Handler: b, OwnToken: true}}, b.Close
 	},
@@ -48,7 +48,7 @@ type webSettings struct {
 	picked bool // the address of --http is the default
 }
 
-// Check looks at names and the token.
+// Check validates names and the token.
 func (o *webSettings) Check(*cli.Call) (errs []error) {
 	if o.Console != "auto" && o.Console != "off" {
 		errs = append(errs, fmt.Errorf("--console: %q is not auto or off", o.Console))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/bus/streams"
@@ -84,33 +86,21 @@ func (w *world) runner(id, script string) *process {
 		"--log-json").ready()
 }
 
+// command sends a session a command.
+func (w *world) command(session string, data schemas.CommandData) {
+	w.t.Helper()
+	bustest.Command(w.t, bustest.Client(w.t, w.conn).Session(session), data)
+}
+
 func (w *world) prompt(session string) {
 	w.t.Helper()
-	if _, err := w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Command(session, schemas.CommandPrompt),
-		[]byte("go")); err != nil {
-		w.t.Fatal(err)
-	}
+	w.command(session, &schemas.Prompt{Input: client.Text("go")})
 }
 
 // until follows the session's log from its first event to the nth of a type.
 func (w *world) until(session string, n int, want schemas.EventType) (log []schemas.Event) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), deadline)
-	defer cancel()
-	for e, err := range w.store.Follow(ctx, session, 1) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		log = append(log, e)
-		if e.Type() == want {
-			n--
-		}
-		if n == 0 {
-			return log
-		}
-	}
-	w.t.Fatalf("session %s has no %s after %d events", session, want, len(log))
-	return nil
+	return bustest.Until(w.t, bustest.Client(w.t, w.conn).Session(session), string(want), bustest.Nth(n, want))
 }
 
 // wantLines wants a file in root to have n lines.

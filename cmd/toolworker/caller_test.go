@@ -232,7 +232,7 @@ func TestCallerOfAToolThatNobodyServes(t *testing.T) {
 	}
 }
 
-// A caller says that it is there to who waits in an inbox, and sends nothing anywhere else.
+// A caller answers liveness checks of workers in their inboxes, and sends nothing anywhere else.
 func TestCallerTellsWorkersOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -60,7 +60,7 @@ func TestCancelBeforeTheCallBegins(t *testing.T) {
 	first := r.call("gate", `{}`)
 	within(t, g.begun)
 	second := r.call("gate", `{}`)
-	// Cancellations are taken in order: when the first call ends, that of the second has been heard.
+	// Cancellations are taken in order: when the first call ends, that of the second has arrived.
 	for _, req := range []schemas.ToolRequest{second, first} {
 		if err := dispatch.New(r.conn).Cancel(r.ctx(), req.Session, req.Call, req.Nonce); err != nil {
 			t.Fatal(err)

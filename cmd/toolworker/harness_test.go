@@ -184,7 +184,7 @@ func (r *rig) call(tool, args string) schemas.ToolRequest {
 	return r.dispatch(r.request(tool, args))
 }
 
-// answer is the next result, held against its schema.
+// answer is the next result, validated by its schema.
 func (r *rig) answer() (schemas.ToolResponse, *nats.Msg) {
 	r.t.Helper()
 	msg := within(r.t, r.results)

@@ -119,7 +119,7 @@ func (r *rig) serveMCP(args ...string) (url string, stop func() error) {
 	return url, stop
 }
 
-// A client is an MCP client by the SDK, and what it has been told.
+// A client is an MCP client by the SDK, and what it has received.
 type client struct {
 	*sdk.ClientSession
 	t        *testing.T

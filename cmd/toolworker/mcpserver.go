@@ -32,7 +32,7 @@ const (
 	unservedAfter = 30 * time.Second
 )
 
-// serveMCP offers the tools on the bus to MCP clients until ctx ends or the one client has gone.
+// serveMCP offers the tools on the bus to MCP clients until ctx ends or the one client has left.
 func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out io.Writer, log *slog.Logger) error {
 	id := callerID(o.Server.ID)
 	caller, err := dispatch.NewCaller(conn, dispatch.CallerOptions{ID: id})
@@ -125,8 +125,9 @@ func forClients(defs []schemas.ToolDefinition, workspace string) []schemas.ToolD
 // callerID is new with every start: answers to calls of a process before must not be taken for answers to ours.
 func callerID(worker string) string { return "mcp-" + token(worker, time.Now().String()) }
 
-// sessionID is what workers are told of an MCP client: legal, the same for all calls of its session, and no session of
-// a runner. Like the caller it is new with every start, so that none of its calls is taken for one of a process before.
+// sessionID is the session that workers get for an MCP client: legal, the same for all calls of its session, and no
+// session of a runner. Like the caller it is new with every start, so that none of its calls is taken for one of a
+// process before.
 func sessionID(caller, session string) string { return "mcp-" + token(caller, session) }
 
 func token(parts ...string) string {

@@ -142,7 +142,7 @@ func TestMCPServerCancels(t *testing.T) {
 		if err := within(t, ended); err == nil {
 			t.Error("a cancelled call has a result")
 		}
-		r.settled() // its worker has been told
+		r.settled() // its worker has the cancellation
 		c.wantText("add", `{"a":1}`, `{"a":1}`, false)
 	})
 }

@@ -91,7 +91,7 @@ func TestMetricsOfWorkers(t *testing.T) {
 		return gathered(t, registry)["loopbus_toolworker_calls_rejected_total foreign echo"] > 0
 	})
 	got := gathered(t, registry)
-	delete(got, "loopbus_toolworker_calls_rejected_total foreign echo") // it is delivered again
+	delete(got, "loopbus_toolworker_calls_rejected_total foreign echo") // it is redelivered
 	want := map[string]float64{
 		"loopbus_toolworker_calls_total ok echo":             1,
 		"loopbus_toolworker_calls_total timeout limited":     1,

@@ -37,7 +37,7 @@ type serverOptions struct {
 	LeaveStreams bool `name:"leave-streams" help:"Leave making streams to runners, which takes fewer permissions."`
 }
 
-// Check looks at the settings.
+// Check validates the settings.
 func (o *serverOptions) Check(c *cli.Call) (errs []error) {
 	if c.Given("nats") && o.Connection.NATS == "" {
 		errs = append(errs, errors.New("--nats: is empty"))
@@ -65,7 +65,7 @@ type toolOptions struct {
 	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat, 1s at least."`
 }
 
-// Check looks at the settings.
+// Check validates the settings.
 func (o *toolOptions) Check(*cli.Call) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.Workspace != "" {
@@ -96,7 +96,7 @@ func (o *toolOptions) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// Check looks at what the settings are together, and fills in the defaults that depend on others.
+// Check validates what the settings are together, and fills in the defaults that depend on others.
 func (o *options) Check(c *cli.Call) (errs []error) {
 	if len(o.Tools.Tools) == 0 && !o.MCP.serves() && len(o.MCP.Servers) == 0 && o.MCP.File == "" {
 		errs = append(errs, fmt.Errorf("--tools: none named, there are %s", strings.Join(toolserve.Names(), ", ")))

@@ -24,7 +24,7 @@ type process struct {
 	announced atomic.Bool // the built-in tools
 }
 
-// serve runs all that was asked for until ctx ends, one of them fails, or the MCP client is gone that it is all for.
+// serve runs all that was asked for until ctx ends, one of them fails, or the MCP client that it is all for has left.
 func (p *process) serve(ctx context.Context, serve toolserve.Options, in io.Reader, out io.Writer) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()

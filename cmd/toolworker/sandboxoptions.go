@@ -73,7 +73,7 @@ func parseBytes(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// bash is what the settings come to. Files with credentials that the worker was told of are hidden.
+// bash is what the settings come to. Files with credentials that the settings name are hidden.
 func (o *sandboxOptions) bash(all *options) toolserve.Bash {
 	b := toolserve.Bash{Limits: o.limits, Sandbox: bash.Sandbox(o.Sandbox), Network: o.Network, Hide: o.Hide,
 		Outputs: all.Output.kept}

@@ -25,7 +25,7 @@ const (
 	between = 40 // answers between two stops, at most
 )
 
-// A worker process is stopped by SIGTERM again and again while it and another one have calls of an unsafe tool. What
+// A worker process is stopped by SIGTERM many times while it and another one have calls of an unsafe tool. What
 // reaches it while it stops is executed: no call is nak'd, which would make its outcome unknown.
 func TestStoppedWorkersLoseNoCall(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func (m *metrics) begin(c schemas.RunConfig, profile string, tools []string) {
 	m.resolved.WithLabelValues("no")
 	m.deleted.WithLabelValues("age")
 	m.deleted.WithLabelValues("size")
-	m.rejected.WithLabelValues(m.codes.Value(schemas.RejectInvalid))
+	m.rejected.WithLabelValues(m.codes.Value(string(schemas.RejectInvalid)))
 }
 
 // deletedFor counts a session that was deleted. A nil m counts nothing.
@@ -103,7 +103,7 @@ func (m *metrics) deletedFor(reason string) {
 	}
 }
 
-// then counts an event before next, which may be nil, is told of it.
+// then counts an event before it calls next, which may be nil.
 func (m *metrics) then(next func(schemas.Event, *loop.State)) func(schemas.Event, *loop.State) {
 	if next == nil {
 		return m.event
@@ -139,6 +139,6 @@ func (m *metrics) event(e schemas.Event, s *loop.State) {
 		}
 		m.resolved.WithLabelValues(answer).Inc()
 	case *schemas.CommandRejected:
-		m.rejected.WithLabelValues(m.codes.Value(d.Code)).Inc()
+		m.rejected.WithLabelValues(m.codes.Value(string(d.Code))).Inc()
 	}
 }

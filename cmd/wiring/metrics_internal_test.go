@@ -25,7 +25,7 @@ func hostile(i int) (*loop.State, []schemas.EventData) {
 		&schemas.ToolExecutionEnd{ToolName: name("invented"), IsError: true},
 		&schemas.ApprovalRequested{ToolName: name("invented")},
 		&schemas.ApprovalResolved{By: name("somebody")},
-		&schemas.CommandRejected{Code: name("code")},
+		&schemas.CommandRejected{Code: schemas.RejectCode(name("code"))},
 		&schemas.AutoRetryStart{}, &schemas.ModelFallback{From: s.Config.Model},
 		&schemas.AgentEnd{TerminationReason: schemas.TerminationReason(name("reason")), DurationMs: 5},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/loopbus/loopbus/bus/service"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/view"
 	"github.com/loopbus/loopbus/schemas"
@@ -33,7 +34,7 @@ type tracked struct {
 func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	log, err := r.Store.Open(ctx, session)
 	if errors.Is(err, eventstore.ErrDeleting) {
-		// Whoever deletes it may have died. What the inbox had for the session that is deleted is gone after this.
+		// The deleter may have died. What the inbox had for the session that is deleted is deleted after this.
 		if err = r.Deleter.Resume(ctx, session); err == nil {
 			log, err = r.Store.Open(ctx, session)
 		}
@@ -83,11 +84,24 @@ func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 // viewOf folds logs for queries.
 func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (queries.View, error) {
 	return func(ctx context.Context, session string) (queries.View, error) {
-		log, err := store.Open(ctx, session)
+		state, err := fold(ctx, store, session)
 		if err != nil {
 			return nil, err
 		}
-		defer log.Close()
-		return view.Load(ctx, session, log)
+		return view.Of(state), nil
 	}
+}
+
+// State is what a session's log comes to now, read from its snapshot on. The state is the caller's.
+func (r *Runner) State(ctx context.Context, session string) (*loop.State, error) {
+	return fold(ctx, r.Store, session)
+}
+
+func fold(ctx context.Context, store *eventstore.Store, session string) (*loop.State, error) {
+	log, err := store.Open(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	return view.Fold(ctx, session, log)
 }

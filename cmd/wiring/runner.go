@@ -29,7 +29,8 @@ const (
 	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
 	// so it is far more than a command that kills its runner should get, and far less than for ever.
 	maxDeliver = 50
-	// rejectTimeout is what it takes to give a command up, beside the time that tools get when its run is aborted.
+	// rejectTimeout is what it takes to give a command up, in addition to the time that tools get when its run is
+	// aborted.
 	rejectTimeout = 20 * time.Second
 	// defaultStopTimeout is how long sessions get to close when the runner stops, unless the inbox's option says.
 	defaultStopTimeout = 10 * time.Second
@@ -135,7 +136,8 @@ func (r *Runner) hostOptions() host.Options {
 		h.OnEvent = r.metrics.then(h.OnEvent)
 	}
 	h.Open = r.open
-	h.Toolbox, h.Profiles, h.Resources, h.Pipeline = r.Toolbox, r.Profiles, r.Resources, pipeline.Build
+	h.Outbox = bus.NewOutbox(r.Conn)
+	h.Toolbox, h.Profiles, h.Resources, h.Pipeline = withAgent{r.Toolbox}, r.Profiles, r.Resources, pipeline.Build
 	h.Tools, h.Live = dispatch.New(r.Conn), live.New(r.Conn, r.o.Updates)
 	h.Timers, h.Services, h.Budgets = bus.NewTimers(r.Conn), bus.NewHooks(r.Conn), bus.NewBudgets(r.Conn)
 	h.Source, h.Logger = "/loopbus/runner/"+r.o.ID, r.o.Logger
@@ -146,7 +148,7 @@ func (r *Runner) hostOptions() host.Options {
 }
 
 // Run drives the runner's share of the sessions until ctx ends, and then hands them over (graceful shutdown). What is
-// given beside it runs for as long; an error of one of them ends the others and is returned. It may be called once.
+// passed in runs for as long; an error of one of them ends the others and is returned. It may be called once.
 func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) error) error {
 	g, serving := errgroup.WithContext(ctx)
 	var h inbox.Handler = &stopping{host: r.Host, stop: serving}
@@ -206,7 +208,7 @@ func (r *Runner) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for what the sessions have begun beside their runs, and ends what follows the bus. It is called after
+// Close waits for the background work of sessions, and ends what follows the bus. It is called after
 // [Runner.Run] has returned.
 func (r *Runner) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.o.Inbox.StopTimeout, defaultStopTimeout))

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrOver is the cause with which a runner is stopped that was started for one run, when the run has ended: its session
-// gets a moment to come to rest, so that nothing of it is delivered again.
+// gets a moment to come to rest, so that nothing of it is redelivered.
 var ErrOver = errors.New("the run is over")
 
 // restTime is how long a session may take to come to rest after [ErrOver].

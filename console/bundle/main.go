@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,6 +83,9 @@ func bundled(dir, text string) ([]byte, error) {
 	return r.OutputFiles[0].Contents, nil
 }
 
+// copyright is the line that names the holder of a copyright.
+var copyright = regexp.MustCompile(`Copyright 2.+`)
+
 func allLicences(dir string) ([]byte, error) {
 	texts, of := map[string]string{}, map[string][]string{} // by their words, which are what they have in common
 	for _, name := range packages {
@@ -91,8 +95,8 @@ func allLicences(dir string) ([]byte, error) {
 			return nil, err
 		}
 		words, appendix, _ := strings.Cut(string(text), "APPENDIX: How to apply") // which is about other works
-		if i := strings.Index(appendix, "Copyright 2"); i >= 0 {
-			words += appendix[i:] // but for who has the copyright
+		if holder := copyright.FindString(appendix); holder != "" {               // but for the holder of the copyright
+			name += " (" + holder + ")"
 		}
 		key := strings.Join(strings.Fields(words), " ")
 		texts[key], of[key] = strings.TrimSpace(words), append(of[key], name)

@@ -1,11 +1,13 @@
 // The console: connects, and shows the view that the URL names.
 
 import { CredentialsError, forget, open } from "./bus.js";
+import { notifyOf } from "./notify.js";
 import { Waiting } from "./sessions.js";
 import { go, notices, usePlace, useWatched, Watched } from "./state.js";
 import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { ApprovalsView } from "./views/approvals.js";
 import { FleetView } from "./views/fleet.js";
+import { PairView } from "./views/pair.js";
 import { SessionView } from "./views/session.js";
 import { SessionsView } from "./views/sessions.js";
 import { TimeView } from "./views/time.js";
@@ -47,6 +49,7 @@ class App extends Watched {
     });
     this.waiting = new Waiting(this.bus);
     this.waiting.watch(() => this.change());
+    notifyOf(this.waiting);
     this.change();
   }
 }
@@ -80,7 +83,8 @@ function Main() {
       <span class="link ${app.problem ? "down" : "up"}" role="status">${app.problem || "connected"}</span></header>
     <main id="main" tabindex="-1">${!app.bus ? (app.login ? html`<${Login} />` : html`<p class="empty">${app.problem}</p>`)
     : first === "s" && id && (kind === "e" || kind === "time")
-      ? html`<${TimeView} key=${id} bus=${app.bus} id=${id} seq=${Number(value) || 0} />`
+      ? html`<${TimeView} key=${id} bus=${app.bus} id=${id} seq=${Number(value) || 0} from=${Number(place.query.get("from")) || 0} />`
+    : first === "s" && id && kind === "with" && value ? html`<${PairView} key="${id} ${value}" bus=${app.bus} ids=${[id, value]} />`
     : first === "s" && id ? html`<${SessionView} key=${id} bus=${app.bus} id=${id} />`
     : first === "approvals" ? html`<${ApprovalsView} bus=${app.bus} waiting=${app.waiting} />`
     : first === "fleet" ? html`<${FleetView} bus=${app.bus} />`

@@ -14,7 +14,7 @@ export const forget = () => sessionStorage.removeItem(KEPT);
 
 /** Connects with the credentials given, or those that are kept: {user, pass} or {token}. */
 export async function open(credentials) {
-  const config = await fetch("config.json").then((r) => (r.ok ? r.json() : {})).catch(() => ({}));
+  const config = await fetch("/config.json").then((r) => (r.ok ? r.json() : {})).catch(() => ({}));
   const url = new URL("nats", location.href);
   url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
   url.hash = url.search = "";

@@ -138,7 +138,7 @@ export class Fold {
   }
 
   on_session_branched(e, d) {
-    this.#note(e, "quiet", `A copy of session ${d.session} as far as event ${d.seq}`, "", { href: `#/s/${d.session}/e/${d.seq}` });
+    this.#note(e, "quiet", `A copy of session ${d.session} as far as event ${d.seq}`, "", { href: `#/s/${d.session}/e/${d.seq}`, of: d.session });
     (d.messages ?? []).forEach((m, i) => this.#message(e, `b${e.seq}.${i}`, m));
     this.cost = this.tokens = 0; // its parent's
     this.#open = [];
@@ -220,7 +220,9 @@ export class Fold {
   on_approval_resolved(e, d) {
     this.waiting.delete(d.call);
     const call = this.#calls.get(d.call);
-    if (call) this.#touch(call, { state: "running", approval: { ...call.approval, answer: { ...d, time: e.time } } });
+    if (!call) return;
+    this.#touch(call, { state: "running", approval: { ...call.approval, answer: { ...d, time: e.time } } });
+    if (d.args) this.#touch(call, { asked: call.approval?.args ?? call.args, args: d.args });
   }
 
   on_hook_decision(e, d) {

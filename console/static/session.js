@@ -4,6 +4,9 @@ import { Fold } from "./fold.js";
 import { Watched } from "./state.js";
 
 const LONG = 500; // events
+const PEEK = 500; // ms that the newest messages are waited for before the whole log is read
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Followed extends Watched {
   fold = new Fold();
@@ -18,7 +21,12 @@ export class Followed extends Watched {
     super();
     this.bus = bus;
     this.id = id;
-    this.session = bus.session(id);
+    try {
+      this.session = bus.session(id);
+    } catch (err) {
+      this.error = err.message; // it is no id
+      return;
+    }
     this.#follow();
     this.#ask();
   }
@@ -26,10 +34,11 @@ export class Followed extends Watched {
   async #follow() {
     const signal = this.#stop.signal;
     try {
+      const peeked = this.#peek(signal); // asked for at once: if the session is long, it is what is shown first
       const { seq } = await this.session.state({ signal }).catch(() => ({ seq: 0 })); // how far there is something to load
       this.loaded = seq === 0;
       this.change();
-      if (seq > LONG) this.#peek();
+      if (seq > LONG) await Promise.race([peeked, sleep(PEEK)]); // reading all of it takes the page what showing it needs
       for await (const item of this.session.watch(1, { signal })) {
         this.fold.apply(item);
         if (item.event) this.events.push(item.event);
@@ -45,12 +54,14 @@ export class Followed extends Watched {
     }
   }
 
-  /** Has the newest messages shown while the log is read. */
-  async #peek() {
+  /** Has the newest messages shown while the log is read. Returns when they are on the screen. */
+  async #peek(signal) {
     try {
-      const { messages } = await this.session.messages({ limit: 20 }, { signal: this.#stop.signal });
+      const { messages } = await this.session.messages({ limit: 20 }, { signal });
+      if (this.fold.seq > 0) return;
       this.preview = new Fold().recall(messages);
       this.change();
+      if (!document.hidden) await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
     } catch {
       // the log has them too
     }

@@ -5,13 +5,19 @@ import { Watched } from "./state.js";
 const PAGE = 100;
 const AGAIN = 1000; // ms
 
+/** Gives sessions the time of their last activity as text that is in the order of time, whatever digits it has. */
+function dated(page) {
+  for (const s of page.sessions) s.at = s.lastActivity.replace("Z", "");
+  return page;
+}
+
 export class SessionList extends Watched {
-  rows = [];
+  rows = []; // the newest first
+  byId = new Map();
   loaded = false;
   partial = false;
   error = "";
   more = true;
-  #byId = new Map();
   #next;
   #loading = false;
   #stop = new AbortController();
@@ -44,14 +50,10 @@ export class SessionList extends Watched {
       this.more = this.#next !== undefined;
       const error = this.error;
       this.error = "";
-      // Sessions that fit no more are gone from the first page, and known by lying within its time.
-      const ids = new Set(page.sessions.map((s) => s.session));
-      const oldest = page.next ? page.sessions.at(-1)?.lastActivity : "";
-      for (const s of this.rows) if (!ids.has(s.session) && s.lastActivity > (oldest ?? "")) this.#byId.delete(s.session);
       const shown = JSON.stringify(page.sessions);
       if (shown !== this.#shown || error) {
         this.#shown = shown;
-        this.#take(page.sessions);
+        this.#front(dated(page));
       }
     } catch (err) {
       if (signal.aborted) return;
@@ -60,9 +62,27 @@ export class SessionList extends Watched {
     }
   }
 
-  #take(sessions) {
-    for (const s of sessions) this.#byId.set(s.session, s);
-    this.rows = [...this.#byId.values()].sort((a, b) => (a.lastActivity < b.lastActivity ? 1 : a.lastActivity > b.lastActivity ? -1 : 0));
+  /** Puts the first page in front. Sessions that fit no more are gone from it, and known by lying within its time. */
+  #front({ sessions, next }) {
+    const ids = new Set(sessions.map((s) => s.session));
+    const oldest = next ? (sessions.at(-1)?.at ?? "") : "";
+    const rest = this.rows.filter((s) => !ids.has(s.session) && (s.at <= oldest || !this.byId.delete(s.session)));
+    this.#order(sessions, rest, sessions);
+  }
+
+  /** Puts a page at the end. What changes while somebody reads comes again, and takes the place of what it was. */
+  #append({ sessions }) {
+    const news = sessions.filter((s) => !(this.byId.get(s.session)?.seq >= s.seq));
+    const again = new Set(news.filter((s) => this.byId.has(s.session)).map((s) => s.session));
+    this.#order(again.size ? this.rows.filter((s) => !again.has(s.session)) : this.rows, news, news);
+  }
+
+  /** The newest first, of two lists that are. */
+  #order(front, rest, news) {
+    for (const s of news) this.byId.set(s.session, s);
+    this.rows = front.concat(rest);
+    // Both are in order, but for what has changed meanwhile, so there is seldom anything to do where they meet.
+    if (front.length > 0 && rest.length > 0 && front.at(-1).at < rest[0].at) this.rows.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
     this.change();
   }
 
@@ -71,10 +91,10 @@ export class SessionList extends Watched {
     if (this.#loading || this.#next === undefined) return;
     this.#loading = true;
     try {
-      const page = await this.bus.sessions({ ...this.query, limit: 1000, cursor: this.#next }, { signal: this.#stop.signal });
+      const page = dated(await this.bus.sessions({ ...this.query, limit: 1000, cursor: this.#next }, { signal: this.#stop.signal }));
       this.#next = page.next;
       this.more = page.next !== undefined;
-      this.#take(page.sessions);
+      this.#append(page);
     } catch (err) {
       this.error = err.message;
     }

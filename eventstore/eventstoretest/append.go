@@ -221,8 +221,8 @@ func testClosed(t *testing.T, s Store) {
 	mustVerify(t, s, "s1", 1)
 }
 
-// testInterleavings lets three writers append in random order; who meets a conflict opens again. Exactly what was
-// flushed without an error is in the log, in that order.
+// testInterleavings lets three writers append in random order; a writer that meets a conflict opens again. Exactly what
+// was flushed without an error is in the log, in that order.
 func testInterleavings(t *testing.T, s Store) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

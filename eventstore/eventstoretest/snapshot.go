@@ -79,7 +79,7 @@ func testSnapshotPlace(t *testing.T, s Store) {
 	if err := l.SaveSnapshot(ctx, 1, 3, nil); err == nil {
 		t.Error("a snapshot beyond the head was saved")
 	}
-	// Handed over and not flushed: saving waits.
+	// Appended and not flushed: saving waits.
 	if err := l.Append(ctx, simple("s1", 3, "/a")); err != nil {
 		t.Fatal(err)
 	}

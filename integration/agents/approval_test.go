@@ -14,9 +14,17 @@ import (
 func requested(e schemas.Event) bool { return e.Type() == schemas.EventApprovalRequested }
 
 // waiting is the call that the newest request is about.
-func waiting(log []schemas.Event) string {
+func waiting(log []schemas.Event) schemas.CallKey {
 	asked := system.DataOf[*schemas.ApprovalRequested](log)
-	return string(asked[len(asked)-1].Call)
+	return asked[len(asked)-1].Call
+}
+
+// answer is the command that approves a call, or denies it.
+func answer(approve bool, a schemas.ApprovalAnswer) schemas.CommandData {
+	if approve {
+		return &schemas.Approve{ApprovalAnswer: a}
+	}
+	return &schemas.Deny{ApprovalAnswer: a}
 }
 
 // A profile has calls approved: the session is at rest meanwhile, the first answer counts, and the log says who, and
@@ -26,28 +34,28 @@ func TestACallWaitsForApproval(t *testing.T) {
 	r := start(t, nil)
 	r.profile("careful", schemas.Profile{Approval: &schemas.ApprovalPolicy{Tools: []string{"note"}}})
 	for _, c := range []struct {
-		session, kind, other, payload, result string
+		session, by, reason, result string
+		approved                    bool
 	}{
-		{"s1", "approve", "deny", `{"by":"ann","reason":"looks right"}`, `noted {"v":"s1"}`},
-		{"s2", "deny", "approve", `{"by":"bob","reason":"not on a Friday"}`, "not on a Friday"},
+		{"s1", "ann", "looks right", `noted {"v":"s1"}`, true},
+		{"s2", "bob", "not on a Friday", "not on a Friday", false},
 	} {
 		r.follow(c.session, "careful")
-		r.Send(t, c.session, schemas.CommandPrompt, `call note {"v":"`+c.session+`"}`)
+		r.Prompt(t, c.session, `call note {"v":"`+c.session+`"}`)
 		call := waiting(r.Until(t, c.session, "the request", requested))
 		r.EmptyInbox(t) // at rest
 		if strings.Contains(r.executed(), c.session) {
 			t.Errorf("%s: executed without approval", c.session)
 		}
-		r.Send(t, c.session, schemas.CommandKind(c.kind), `{"call":"`+call+`",`+c.payload[1:])
-		r.Send(t, c.session, schemas.CommandKind(c.other), `{"by":"late","call":"`+call+`"}`)
+		r.Send(t, c.session, answer(c.approved, schemas.ApprovalAnswer{Call: call, By: c.by, Reason: c.reason}))
+		r.Send(t, c.session, answer(!c.approved, schemas.ApprovalAnswer{Call: call, By: "late"}))
 		log := r.Until(t, c.session, "the end of the run", system.Ends(1))
 		if d := cmp.Diff([]string{c.result}, results(log)); d != "" {
 			t.Errorf("%s: results (-want +got):\n%s", c.session, d)
 		}
 		resolved := system.DataOf[*schemas.ApprovalResolved](log)
-		if len(resolved) != 1 || resolved[0].Approved != (c.kind == "approve") ||
-			!strings.Contains(c.payload, resolved[0].By) ||
-			!strings.Contains(c.payload, resolved[0].Reason) {
+		if len(resolved) != 1 || resolved[0].Approved != c.approved || resolved[0].By != c.by ||
+			resolved[0].Reason != c.reason {
 			t.Errorf("%s: resolved %+v", c.session, resolved)
 		}
 	}
@@ -78,11 +86,11 @@ func TestAServiceAsksForApproval(t *testing.T) {
 func TestAnApprovalSurvivesTheRunner(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} })
-	r.Send(t, "s1", schemas.CommandPrompt, `call note {}`)
+	r.Prompt(t, "s1", `call note {}`)
 	call := waiting(r.Until(t, "s1", "the request", requested))
 	r.EmptyInbox(t)
 	r.Stop()
-	r.Send(t, "s1", schemas.CommandApprove, `{"call":"`+call+`"}`)
+	r.Send(t, "s1", &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: call}})
 	other := start2(t, r)
 	log := other.Until(t, "s1", "the end of the run", system.Ends(1))
 	if d := cmp.Diff([]string{`noted {}`}, results(log)); d != "" {

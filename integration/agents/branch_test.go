@@ -1,11 +1,13 @@
 package agents_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -14,11 +16,11 @@ import (
 func TestASessionIsBranched(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.Send(t, "s1", schemas.CommandSetSystemPrompt, `{"systemPrompt":"Be kind."}`)
+	r.Send(t, "s1", &schemas.SetSystemPrompt{SystemPrompt: "Be kind."})
 	first := r.Prompted(t, "s1", "one", 1)
 	r.Prompted(t, "s1", "two", 2)
 
-	r.Send(t, "s2", schemas.CommandBranch, string(raw(map[string]any{"session": "s1", "seq": len(first)})))
+	r.Send(t, "s2", &schemas.Branch{Session: "s1", Seq: uint64(len(first))})
 	log := r.Prompted(t, "s2", "three", 1)
 	branched := system.DataOf[*schemas.SessionBranched](log)
 	if len(branched) != 1 || branched[0].Session != "s1" || branched[0].Seq != uint64(len(first)) ||
@@ -32,18 +34,21 @@ func TestASessionIsBranched(t *testing.T) {
 	r.EmptyInbox(t)
 	r.Verify(t, "s2")
 
-	for _, c := range []struct{ session, command, code, reason string }{
-		{"s2", `{"id":"b2","session":"s1","seq":3}`, schemas.RejectState, "the session is a copy of session s1 already"},
-		{"s1", `{"id":"b3","session":"s2"}`, schemas.RejectState, "the session has begun already: branch into a new one"},
-		{"s3", `{"id":"b4","session":"s9"}`, schemas.RejectNotFound, "there is no session s9 to copy"},
-		{"s4", `{"id":"b5","session":"s4"}`, schemas.RejectNotFound, "there is no session s4 to copy"},
+	for _, c := range []struct {
+		session, of string
+		seq         uint64
+		code        schemas.RejectCode
+		reason      string
+	}{
+		{"s2", "s1", 3, schemas.RejectState, "the session is a copy of session s1 already"},
+		{"s1", "s2", 0, schemas.RejectState, "the session has begun already: branch into a new one"},
+		{"s3", "s9", 0, schemas.RejectNotFound, "there is no session s9 to copy"},
+		{"s4", "s4", 0, schemas.RejectNotFound, "there is no session s4 to copy"},
 	} {
-		r.Send(t, c.session, schemas.CommandBranch, c.command)
-		log := r.Until(t, c.session, "the refusal", func(e schemas.Event) bool {
-			return e.Type() == schemas.EventCommandRejected
-		})
-		if d := log[len(log)-1].Data.(*schemas.CommandRejected); d.Code != c.code || d.Reason != c.reason {
-			t.Errorf("%s: %+v", c.command, d)
+		err := r.Session(t, c.session).Branch(t.Context(), c.of, c.seq)
+		var rejected *client.RejectedError
+		if !errors.As(err, &rejected) || rejected.Code != c.code || rejected.Reason != c.reason {
+			t.Errorf("branch %s into %s: %v", c.of, c.session, err)
 		}
 	}
 }

@@ -219,7 +219,7 @@ func TestACompactionIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r, model, s := narrowRig(t, 100_000, on(1000, 100), nil)
 	var rejected *client.RejectedError
-	refused := func(err error, code, reason string) {
+	refused := func(err error, code schemas.RejectCode, reason string) {
 		t.Helper()
 		if !errors.As(err, &rejected) || rejected.Code != code || rejected.Reason != reason {
 			t.Errorf("got %v, want %s: %s", err, code, reason)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
@@ -21,7 +22,7 @@ func at(hook schemas.HookName, service string) schemas.HookRef {
 	return schemas.HookRef{Hook: hook, Service: service, TimeoutMs: minute}
 }
 
-// Services decide one after the other; what one has changed the next one sees, and who blocks has the last word.
+// Services decide one after the other; what one has changed the next one sees, and one that blocks has the last word.
 func TestServicesDecideAboutCalls(t *testing.T) {
 	t.Parallel()
 	first, second := at(schemas.HookBeforeToolCall, "redact"), at(schemas.HookBeforeToolCall, "policy")
@@ -107,7 +108,7 @@ func TestNoAnswerBlocksACall(t *testing.T) {
 	}
 }
 
-// Parts of a result are replaced one service after the other; one that is not heard changes nothing.
+// Parts of a result are replaced one service after the other; one that gives no answer changes nothing.
 func TestServicesChangeResults(t *testing.T) {
 	t.Parallel()
 	gone, mask := at(schemas.HookAfterToolCall, "gone"), at(schemas.HookAfterToolCall, "mask")
@@ -146,7 +147,7 @@ func TestServicesScreenInputs(t *testing.T) {
 		}
 		return &schemas.HookAnswer{}
 	})
-	r.Send(t, "s1", schemas.CommandPrompt, `{"id":"p1","text":"faq: how?"}`)
+	r.Send(t, "s1", &schemas.Prompt{Input: client.Text("faq: how?")}, client.WithID("p1"))
 	log := r.Until(t, "s1", "the outcome of the prompt",
 		func(e schemas.Event) bool { return e.Type() == schemas.EventCommandApplied })
 	if got := system.DataOf[*schemas.AgentStart](log); len(got) != 0 {
@@ -176,11 +177,11 @@ func TestServicesScreenSteering(t *testing.T) {
 		return &schemas.HookAnswer{}
 	})
 	r.service(hold, func(schemas.HookRequest) *schemas.HookAnswer { // while the tool waits, steering comes
-		r.Send(t, "s1", schemas.CommandSteer, `{"id":"st1","text":"drop this"}`)
-		r.Send(t, "s1", schemas.CommandSteer, `{"id":"st2","text":"keep this"}`)
+		r.Send(t, "s1", &schemas.Steer{Input: client.Text("drop this")}, client.WithID("st1"))
+		r.Send(t, "s1", &schemas.Steer{Input: client.Text("keep this")}, client.WithID("st2"))
 		return &schemas.HookAnswer{}
 	})
-	r.Send(t, "s1", schemas.CommandPrompt, `call note {}`)
+	r.Prompt(t, "s1", `call note {}`)
 	log := r.Until(t, "s1", "the steer to be applied", func(e schemas.Event) bool {
 		d, ok := e.Data.(*schemas.CommandApplied)
 		return ok && d.CommandID == "st2"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -85,7 +86,8 @@ func TestAClientBringsToolsOfItsOwn(t *testing.T) {
 	stop := system.StartWorker(t, ui, "ui-7", in("ui-7", r.note("pick_colour", "")), in("ui-7", r.note("note", "")))
 	r.awaitTool("pick_colour", "ui-7")
 
-	r.Send(t, "s1", schemas.CommandPrompt, `{"text":"call pick_colour {\"v\":\"red\"}","channel":"ui-7"}`)
+	r.Send(t, "s1", &schemas.Prompt{Input: client.Text(`call pick_colour {"v":"red"}`),
+		Binding: schemas.Binding{Channel: "ui-7"}})
 	log := r.Until(t, "s1", "the end of the run", system.Ends(1))
 	if ends := system.DataOf[*schemas.ToolExecutionEnd](log); len(ends) != 1 || ends[0].Worker != "ui-7" ||
 		ends[0].IsError {

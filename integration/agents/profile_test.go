@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
@@ -30,7 +31,7 @@ func TestSessionsFollowProfiles(t *testing.T) {
 	if c := system.DataOf[*schemas.AgentStart](log)[0].Config; c.Profile != "reviewer" {
 		t.Errorf("the log says profile %q", c.Profile)
 	}
-	r.Send(t, "s1", schemas.CommandSetSystemPrompt, `{"systemPrompt":"My own."}`)
+	r.Send(t, "s1", &schemas.SetSystemPrompt{SystemPrompt: "My own."})
 	r.Prompted(t, "s1", "hello", 2)
 	if got := r.model.requests("s1"); got[len(got)-1].SystemPrompt != "My own." {
 		t.Errorf("the session's own prompt: %q", got[len(got)-1].SystemPrompt)
@@ -40,7 +41,7 @@ func TestSessionsFollowProfiles(t *testing.T) {
 func TestUnknownProfilesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.Send(t, "s1", schemas.CommandSetProfile, `{"id":"sp","profile":"nobody"}`)
+	r.Send(t, "s1", &schemas.SetProfile{Profile: "nobody"}, client.WithID("sp"))
 	log := r.Until(t, "s1", "the refusal", func(e schemas.Event) bool { return e.Type() == schemas.EventCommandRejected })
 	d := system.DataOf[*schemas.CommandRejected](log)[0]
 	if d.Code != schemas.RejectNoProfile || !strings.HasPrefix(d.Reason,

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -163,30 +165,13 @@ func (r *rig) profile(name string, p schemas.Profile) {
 // follow has a session follow a profile, as soon as the runner knows it.
 func (r *rig) follow(session, profile string) {
 	r.t.Helper()
-	for try := 0; ; try++ {
-		r.Send(r.t, session, schemas.CommandSetProfile, `{"profile":"`+profile+`"}`)
-		var rejected *schemas.CommandRejected
-		n := 0
-		r.Until(r.t, session, "set_profile", func(e schemas.Event) bool {
-			switch d := e.Data.(type) {
-			case *schemas.CommandApplied:
-				if d.Kind == schemas.CommandSetProfile {
-					return true
-				}
-			case *schemas.CommandRejected:
-				rejected = d
-				n++
-				return n > try
-			}
-			return false
-		})
-		if n <= try {
-			return
+	system.Eventually(r.t, "session "+session+" follows profile "+profile, func() bool {
+		err := r.Session(r.t, session).Set(r.t.Context(), &schemas.SetProfile{Profile: profile})
+		if rejected := (*client.RejectedError)(nil); err != nil && !errors.As(err, &rejected) {
+			r.t.Fatal(err)
 		}
-		if try > 1000 {
-			r.t.Fatalf("set_profile: %s", rejected.Reason)
-		}
-	}
+		return err == nil
+	})
 }
 
 // results are the texts of the tool results of a log.

@@ -123,7 +123,7 @@ func TestNobodyNavigatesDuringARun(t *testing.T) {
 	s := c.Session("s1")
 	r.profile("careful", schemas.Profile{Approval: &schemas.ApprovalPolicy{Tools: []string{"note"}}})
 	r.follow("s1", "careful")
-	r.Send(t, "s1", schemas.CommandPrompt, "call note {}")
+	r.Prompt(t, "s1", "call note {}")
 	log := r.Until(t, "s1", "the request", requested)
 	for _, data := range []schemas.CommandData{
 		&schemas.Navigate{TargetID: newest(log, schemas.RoleUser)},

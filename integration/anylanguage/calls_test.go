@@ -3,7 +3,6 @@
 package anylanguage_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -73,12 +73,12 @@ func (e *served) announced() (entries []*jetstream.RawStreamMsg) {
 	}
 }
 
-// called has the model call the tool, and holds against expectation what everybody sees of it.
+// called has the model call the tool, and checks what everybody sees of it.
 func (e *served) called(args string, result, update *regexp.Regexp) {
 	e.t.Helper()
 	session := e.session()
 	updates := e.updates(session)
-	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
+	e.say(session, "call "+e.tool+" "+args)
 	log := e.until(session, 1)
 	end := system.DataOf[*schemas.ToolExecutionEnd](log)
 	if len(end) != 1 || end[0].IsError || end[0].Worker != e.worker ||
@@ -125,7 +125,7 @@ func (e *served) calledTwiceInOneReply(args, want string) {
 	e.t.Helper()
 	session := e.session()
 	line := "call " + e.tool + " " + args
-	e.send(session, schemas.CommandPrompt, line+"\n"+line)
+	e.say(session, line+"\n"+line)
 	end := system.DataOf[*schemas.ToolExecutionEnd](e.until(session, 1))
 	if len(end) != 2 || end[0].Call == end[1].Call {
 		e.t.Fatalf("results %s", describe(end))
@@ -142,7 +142,7 @@ func (e *served) calledTwiceInOneReply(args, want string) {
 func (e *served) refused(args, why string) {
 	e.t.Helper()
 	session := e.session()
-	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
+	e.say(session, "call "+e.tool+" "+args)
 	end := system.DataOf[*schemas.ToolExecutionEnd](e.until(session, 1))
 	if len(end) != 1 || !end[0].IsError || !strings.Contains(end[0].Result.Content.JoinText(), why) {
 		e.t.Errorf("result %s, want %q", describe(end), why)
@@ -154,7 +154,7 @@ func (e *served) cancelled(args string) {
 	e.t.Helper()
 	session := e.session()
 	updates := e.updates(session)
-	e.send(session, schemas.CommandPrompt, "call "+e.tool+" "+args)
+	e.say(session, "call "+e.tool+" "+args)
 	for {
 		u := decode(within(e.t, updates))
 		if data, ok := u.Data.(*schemas.ToolExecutionUpdate); ok {
@@ -222,19 +222,7 @@ func (e *served) stopped() {
 // until returns a session's log up to the end of its nth run.
 func (e *served) until(session string, runs int) (log []schemas.Event) {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(e.t.Context(), system.Deadline)
-	defer cancel()
-	ends := system.Ends(runs)
-	for event, err := range e.store.Follow(ctx, session, 1) {
-		if err != nil {
-			e.t.Fatalf("session %s: %v, after %v", session, err, system.TypesOf(log))
-		}
-		if log = append(log, event); ends(event) {
-			return log
-		}
-	}
-	e.t.Fatalf("session %s does not end: %v", session, system.TypesOf(log))
-	return nil
+	return bustest.Until(e.t, bustest.Client(e.t, e.conn).Session(session), "the end of the run", system.Ends(runs))
 }
 
 // settled waits until every call is acknowledged.

@@ -127,8 +127,8 @@ func everythingTwice(t *testing.T, nc *nats.Conn) {
 	}
 }
 
-// The server is restarted while a reply is streamed: whoever follows the run with the JavaScript client sees what the
-// log has, each event once, and updates in order, each once.
+// The server is restarted while a reply is streamed: a program that follows the run with the JavaScript client sees
+// what the log has, each event once, and updates in order, each once.
 func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -180,14 +180,14 @@ func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
 	}
 }
 
-// Who joins in the middle of a reply is given all of it so far.
+// A viewer that joins in the middle of a reply gets all of it so far.
 func TestJavaScriptJoinsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
 	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
 	sys := system.StartAlone(t, system.Options{Model: model, UpdateInterval: -1})
 	t.Cleanup(model.Release)
-	sys.Send(t, "s1", schemas.CommandPrompt, "go")
+	sys.Prompt(t, "s1", "go")
 	<-model.Reached
 	joined := 0
 	startScript(t, sys.URL, "join").lines(func(l line) {

@@ -85,7 +85,7 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Send(t, session, schemas.CommandPrompt, "read a")
+	s.Prompt(t, session, "read a")
 	call := takeOldCall(t, s, session, definition.Name, request)
 	payload := strings.ReplaceAll(result.Payload, `"`+goldenCall+`"`, `"`+call+`"`)
 	payload = strings.ReplaceAll(payload, `"result/`+goldenCall+`"`, `"result/`+call+`"`)

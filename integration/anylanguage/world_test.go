@@ -10,11 +10,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/streams"
-	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/schemas"
 )
 
 // world is a NATS server, a runner with the model rehearsal as a process of its own, and a client.
@@ -22,7 +21,6 @@ type world struct {
 	t        *testing.T
 	url      string
 	conn     *bus.Conn
-	store    *eventstore.Store
 	sessions int
 }
 
@@ -35,9 +33,6 @@ func newWorld(t *testing.T) *world {
 	url := system.StartServer(t, false).ClientURL()
 	w := &world{t: t, url: url, conn: system.Connect(t, url, "test")}
 	if err := streams.Setup(t.Context(), w.conn, streams.Options{Partitions: 8}); err != nil {
-		t.Fatal(err)
-	}
-	if w.store, err = eventstore.New(w.conn.Events(), eventstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	w.start("runner", filepath.Join(dir, "runner"), "--nats", url, "--model", "rehearsal", "--http", "off")
@@ -75,12 +70,9 @@ func (w *world) session() string {
 	return "s" + string(rune('0'+w.sessions))
 }
 
-func (w *world) send(session string, kind schemas.CommandKind, payload string) {
+func (w *world) say(session, text string) {
 	w.t.Helper()
-	if _, err := w.conn.JetStream().Publish(w.t.Context(), w.conn.Subjects().Command(session, kind),
-		[]byte(payload)); err != nil {
-		w.t.Fatal(err)
-	}
+	bustest.Prompt(w.t, bustest.Client(w.t, w.conn).Session(session), text)
 }
 
 // updates are the live updates of a session from now on.

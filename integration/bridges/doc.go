@@ -1,3 +1,3 @@
 // Package bridges holds the bridges against a whole system, by their protocols' official clients where there are any:
-// those of package.json beside this file, in Node.js. See the tests.
+// those of package.json in this directory, in Node.js. See the tests.
 package bridges

@@ -26,12 +26,15 @@ const ok = await hello;
 assert.equal(ok.protocol, 4);
 assert.ok(ok.features.methods.includes("chat.send"));
 
+await client.request("sessions.subscribe", {});
 const sent = await client.request("chat.send", { sessionKey: "js", message: "slow", idempotencyKey: "k1" });
 assert.equal(sent.runId, "k1");
 await until(chat("k1", "delta"));
 await client.request("chat.send", { sessionKey: "js", message: "slow", idempotencyKey: "k1" }); // the same
 const final = await until(chat("k1", "final"));
 assert.equal(final.payload.message.content[0].text, "begun and done");
+assert.equal((await client.request("agent.wait", { runId: "k1" })).status, "ok");
+await until((e) => e.event === "sessions.changed" && e.payload.key === "js");
 const deltas = events.filter(chat("k1", "delta"));
 assert.equal(deltas.map((e) => e.payload.deltaText).join(""), "begun and done");
 

@@ -121,7 +121,7 @@ func TestLifecycleFrames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c := r.chat("?session=s1&stateVersion=0", nil)
-	r.Send(t, "s1", schemas.CommandPrompt, "tool please")
+	r.Prompt(t, "s1", "tool please")
 	frames := c.until(named("agent_end"))
 	text := map[string]string{}
 	var got []string
@@ -237,6 +237,9 @@ func protocolSchema(t *testing.T) func(kind string, data []byte, f frame) {
 		}
 	}
 	return func(kind string, data []byte, f frame) {
+		if strings.HasPrefix(string(f.Payload), `{"models":`) {
+			hold("ModelsListResult", f.Payload)
+		}
 		hold(map[string]string{"event": "EventFrame", "res": "ResponseFrame"}[kind], data)
 		if d := payloads[f.Event]; d != "" {
 			hold(d, f.Payload)
@@ -270,8 +273,15 @@ func TestGatewayFrames(t *testing.T) {
 			return f.Event == "chat" && strings.Contains(string(f.Payload), `"state":"`+state+`"`)
 		}
 	}
+	if a := c.request("sessions.subscribe", map[string]any{}); !a.OK {
+		t.Errorf("sessions.subscribe: %+v", a)
+	}
 	send("s1", "tool please", "k1")
 	all := c.until(over("final"))
+	waited := c.request("agent.wait", map[string]any{"runId": "k1", "timeoutMs": 10000})
+	if !waited.OK || !strings.Contains(string(waited.Payload), `"status":"ok"`) {
+		t.Errorf("agent.wait: %+v", waited)
+	}
 	var streams []string
 	for _, f := range all {
 		var a struct{ Stream string }
@@ -291,6 +301,10 @@ func TestGatewayFrames(t *testing.T) {
 		string(a.Payload), `"aborted":false`) {
 		t.Errorf("abort of another run: %+v", a)
 	}
+	waited = c.request("agent.wait", map[string]any{"runId": "k3", "timeoutMs": 1})
+	if !strings.Contains(string(waited.Payload), `"status":"timeout"`) {
+		t.Errorf("agent.wait for a run that goes on: %+v", waited)
+	}
 	aborted := c.request("chat.abort", map[string]any{"sessionKey": "s3", "runId": "k3"})
 	if !strings.Contains(string(aborted.Payload), `"aborted":true`) {
 		t.Errorf("abort: %+v", aborted)
@@ -304,7 +318,22 @@ func TestGatewayFrames(t *testing.T) {
 			t.Errorf("%s: %+v", method, a)
 		}
 	}
-	for method, params := range map[string]any{"no.such": nil, "chat.send": map[string]any{"sessionKey": "s1"},
+	waited = c.request("agent.wait", map[string]any{"runId": "k2"})
+	if !strings.Contains(string(waited.Payload), `"status":"error"`) {
+		t.Errorf("agent.wait for a run that failed: %+v", waited)
+	}
+	c.until(func(f frame) bool {
+		return f.Event == "sessions.changed" && strings.Contains(string(f.Payload), `"s3"`)
+	})
+	if a := c.request("sessions.unsubscribe", map[string]any{}); !strings.Contains(string(a.Payload), "false") {
+		t.Errorf("sessions.unsubscribe: %+v", a)
+	}
+	models := c.request("models.list", map[string]any{})
+	if !models.OK {
+		t.Errorf("models.list: %+v", models)
+	}
+	for method, params := range map[string]any{"no.such": nil, "agent.wait": map[string]any{"runId": "other"},
+		"chat.send":    map[string]any{"sessionKey": "s1"},
 		"chat.history": 7, "exec.approval.resolve": map[string]any{"id": "x", "decision": "deny"}} {
 		if a := c.request(method, params); a.OK || a.Error.Code != "INVALID_REQUEST" {
 			t.Errorf("%s: %+v", method, a)

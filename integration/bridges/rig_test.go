@@ -77,11 +77,11 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(r.client.Close)
 	r.mux.Handle(sse.Pattern, sse.New(r.client))
-	ui := agui.New(r.client, nil)
+	ui := agui.New(r.client, agui.Options{Load: r.State})
 	t.Cleanup(ui.Close)
 	r.mux.Handle(agui.Pattern, ui)
 	r.mux.HandleFunc(agui.AbortPattern, ui.Abort)
-	chat := gateway.New(r.client, gateway.Options{TickInterval: 100 * time.Millisecond,
+	chat := gateway.New(r.client, gateway.Options{Load: r.State, TickInterval: time.Second, ConnectTimeout: time.Minute,
 		Allowed: func(request *http.Request, token string) bool {
 			return token == chatToken || request.Header.Get("Authorization") == "Bearer "+chatToken
 		}})

@@ -54,7 +54,7 @@ func streamOf(t *testing.T, body io.Reader, last func(sent) bool) (all []sent) {
 
 func never(sent) bool { return false }
 
-// Whoever follows sees each event once, in order, with the deltas between them; who comes back with the id of the last
+// A follower sees each event once, in order, with the deltas between them; who comes back with the id of the last
 // event gets the rest.
 func TestEventsForCurl(t *testing.T) {
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestEventsForCurl(t *testing.T) {
 	if got := live.Header.Get("Content-Type"); live.StatusCode != 200 || got != "text/event-stream" {
 		t.Fatalf("%d %s", live.StatusCode, got)
 	}
-	r.Send(t, "s1", schemas.CommandPrompt, "tool please")
+	r.Prompt(t, "s1", "tool please")
 	all := streamOf(t, live.Body, func(e sent) bool { return e.name == string(schemas.EventAgentEnd) })
 	seq, text, updates := 0, "", 0
 	for _, e := range all {

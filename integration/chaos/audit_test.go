@@ -25,7 +25,7 @@ import (
 )
 
 // restBound is how long sessions may take to come to rest once everything is healed: a toolworker that was lost is
-// missed after 30 s, and what failed often is tried again after up to 30 s.
+// missed after 30 s, and what failed often is retried after up to 30 s.
 const restBound = 4 * time.Minute
 
 // lookTimeout is of one look at all streams.

@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// client sends commands through proxies of its own and notes what it sees.
+// client sends commands through proxies of its own and records what it sees.
 type client struct {
 	conn  *bus.Conn
 	links []*proxy.Proxy

@@ -17,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// counterConfig is what a counting toolworker is told.
+// counterConfig is the configuration of a counting toolworker.
 type counterConfig struct {
 	ID    string
 	URL   string

@@ -34,7 +34,7 @@ const (
 	// settled is how long no session changes its runner before the next one is taken away: sharing anew is not what is
 	// measured.
 	settled = 3 * time.Second
-	// roundsPerWorld keeps a session from being handed over so often that its command is given up.
+	// roundsPerWorld keeps a session from being moved so often that its command is dead-lettered.
 	roundsPerWorld = 5
 )
 
@@ -55,7 +55,7 @@ var leavings = []leaving{
 		func(s *slot) error { return s.current(false).Thaw() }},
 }
 
-// TestHandover takes away the runner that drives the most sessions, again and again, and measures how long each of them
+// TestHandover takes away the runner that drives the most sessions, many times, and measures how long each of them
 // waits for its next event.
 func TestHandover(t *testing.T) {
 	parallel(t)

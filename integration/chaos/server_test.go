@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// serverConfig is what a NATS server of the cluster is told.
+// serverConfig is the configuration of a NATS server of the cluster.
 type serverConfig struct {
 	Name      string
 	Port      int

@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// slot is a place for a process. What ends without having been told to is started again, as a supervisor would.
+// slot is a place for a process. What ends without having been stopped is started again, as a supervisor would.
 type slot struct {
 	target  program.Target
 	command func(generation int) process.Command

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/eventstore"
@@ -97,14 +98,15 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		s.Send(t, "s1", schemas.CommandPrompt, "go")
+		s.Prompt(t, "s1", "go")
 		<-model.Reached
+		s.Until(t, "s1", "the reply in the log", bustest.Nth(2, schemas.EventMessageStart)) // it is streamed before
 		force("in a reply")
 		model.Release()
-		s.Send(t, "s1", schemas.CommandPrompt, "go")
+		s.Prompt(t, "s1", "go")
 		<-begun
 		force("in a call")
-		s.Send(t, "s1", schemas.CommandPrompt, "go") // its call has the same id
+		s.Prompt(t, "s1", "go") // its call has the same id
 		<-begun
 		log := s.Until(t, "s1", "the call of the new session", func(e schemas.Event) bool {
 			return e.Type() == schemas.EventToolExecutionStart
@@ -141,7 +143,7 @@ func TestARunnerFinishesADeletion(t *testing.T) {
 	if _, err := s.Store.Open(deadline(t), "s1"); !errors.Is(err, eventstore.ErrDeleting) {
 		t.Errorf("the session opens: %v", err)
 	}
-	s.Send(t, "s1", schemas.CommandPrompt, "hi again")
+	s.Prompt(t, "s1", "hi again")
 	system.Eventually(t, "the deletion is finished", func() bool {
 		_, err := s.Store.Open(deadline(t), "s1")
 		return err == nil

@@ -11,7 +11,7 @@ import (
 )
 
 // Somebody has servers answer into a session's log, its live feed and its inbox, before, while and after it runs. The
-// session runs, and who watches sees its events once, in order.
+// session runs, and a watcher sees its events once, in order.
 func TestAnswersOfServersDisturbNobody(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})

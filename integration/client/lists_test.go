@@ -157,3 +157,43 @@ func TestBranchAndContinue(t *testing.T) {
 		t.Errorf("continue: %v", err)
 	}
 }
+
+// Somebody approves a call with other arguments, first with some that do not fit: the tool gets what was agreed to, and
+// whoever follows approvals is told it.
+func TestApprovedWithOtherArguments(t *testing.T) {
+	t.Parallel()
+	sys := asking(t)
+	c := connect(t, sys.URL)
+	run := prompt(t, c.Session("s1"), "go")
+	live := following(t, c)
+	a := next(t, live)
+	approve := func(args string) error {
+		return c.Session("s1").Approve(deadline(t), a.Request.Call, "", client.WithArgs([]byte(args)))
+	}
+	var rejected *client.RejectedError
+	if err := approve(`{"v":{}}`); !errors.As(err, &rejected) || rejected.Code != schemas.RejectInvalidArgs {
+		t.Errorf("arguments that do not fit: %v", err)
+	}
+	if err := approve(`"text"`); !errors.As(err, &rejected) || rejected.Code != schemas.RejectInvalid {
+		t.Errorf("arguments that are no object: %v", err)
+	}
+	if err := approve(`{"v":"agreed"}`); err != nil {
+		t.Fatal(err)
+	}
+	if a = next(t, live); a.Resolved == nil || string(a.Resolved.Args) != `{"v":"agreed"}` {
+		t.Errorf("the answer is %+v", a.Resolved)
+	}
+	result(t, run)
+	texts := ""
+	for _, e := range sys.LogOf(t, "s1") {
+		if end, ok := e.Data.(*schemas.ToolExecutionEnd); ok {
+			texts += end.Result.Content.JoinText()
+		}
+	}
+	if texts != `{"v":"agreed"}` {
+		t.Errorf("the tool was executed with %s", texts)
+	}
+	if err := c.Session("s1").Deny(deadline(t), "c1", "", client.WithArgs([]byte("{}"))); err == nil {
+		t.Error("a denial with arguments was sent")
+	}
+}

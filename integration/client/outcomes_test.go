@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// busy is a session whose first run has been held up in the middle of its reply.
+// busy is a session whose first run was stopped in the middle of its reply.
 func busy(t *testing.T) (model *system.Gated, s *client.Session, first *client.Run) {
 	t.Helper()
 	model = system.NewGated(4, chunked(t, scripted.Text("as you say")))

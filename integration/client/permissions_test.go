@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -72,19 +73,7 @@ func guarded(t *testing.T, users map[string]*server.Permissions) (as func(user s
 	for name, p := range users {
 		list = append(list, &server.User{Username: name, Password: name, Permissions: p})
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
-		StoreDir: t.TempDir(), Users: list, NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(system.Deadline) {
-		t.Fatal("the server is not ready")
-	}
+	s := bustest.NATS(t, &server.Options{JetStream: true, Users: list})
 	return func(user string) string {
 		return strings.Replace(s.ClientURL(), "nats://", "nats://"+user+":"+user+"@", 1)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The server is restarted while a reply is streamed. Whatever that does to the run, who follows it sees what the log
+// The server is restarted while a reply is streamed. Whatever that does to the run, a follower sees what the log
 // has, each event once, and its end.
 func TestARunIsFollowedAcrossARestart(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
@@ -25,7 +26,7 @@ import (
 // replicated is how all streams of these tests are set up.
 var replicated = streams.Options{Replicas: 3}
 
-// load is sessions at work: each is told one thing after the other, and answers with a tool call and a reply.
+// load is sessions at work: each gets one prompt after the other, and answers with a tool call and a reply.
 type load struct {
 	*system.System
 	tool     counted
@@ -81,7 +82,7 @@ func (c *counted) tool() tools.Tool {
 
 func toolsOf(c *counted) []tools.Tool { return []tools.Tool{c.tool()} }
 
-// speak tells every session things until stop is closed. What is not acknowledged is not said again.
+// speak tells every session things until stop is closed. What its client gives up on is not said again.
 func (l *load) speak(t *testing.T, stop <-chan struct{}) {
 	var all sync.WaitGroup
 	for _, s := range l.sessions {
@@ -95,8 +96,8 @@ func (l *load) speak(t *testing.T, stop <-chan struct{}) {
 				case <-tick.C:
 				}
 				text := fmt.Sprintf("%s says %d", s.session, i)
-				subject := l.Client.Subjects().Command(s.session, schemas.CommandFollowUp)
-				if _, err := l.Client.JetStream().Publish(t.Context(), subject, []byte(text)); err == nil {
+				data := &schemas.FollowUp{Input: client.Text(text)}
+				if _, err := l.Session(t, s.session).Send(t.Context(), data); err == nil {
 					s.acked = append(s.acked, text)
 					s.count.Add(1)
 				}
@@ -106,7 +107,7 @@ func (l *load) speak(t *testing.T, stop <-chan struct{}) {
 	all.Wait()
 }
 
-// underWay waits until more of what every session is told was acknowledged.
+// underWay waits until more of every session's prompts were acknowledged.
 func (l *load) underWay(t *testing.T, more int64) {
 	t.Helper()
 	want := make([]int64, len(l.sessions))
@@ -134,7 +135,7 @@ func (l *load) check(t *testing.T, c *cluster.Cluster) {
 		}())
 	}
 	l.EmptyInbox(t)
-	// An acknowledgement that a dying leader lost is made up for when the call is delivered again.
+	// An acknowledgement that a dying leader lost is made up for when the call is redelivered.
 	system.Eventually(t, "no tool call is left", func() bool { return l.Messages(t, schemas.StreamTools, "") == 0 })
 	if n := l.Messages(t, schemas.StreamDead, ""); n != 0 {
 		t.Errorf("%d dead letters", n)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -40,17 +40,17 @@ func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 	if warned := r.lines("page cache"); len(warned) > 0 {
 		t.Errorf("it warns of one machine's page cache: %v", warned)
 	}
-	client := newClient(t, c.URL())
-	client.run("s1", "before")
+	user := newSender(t, c.URL())
+	user.run("s1", "before")
 	c.Kill(0)
 	c.Kill(1)
-	client.cannotSend("s1")
+	user.cannotSend("s1")
 	if reason := r.untilUnready(); !strings.Contains(reason, "store nothing") {
 		t.Errorf("it is not ready because of %q", reason)
 	}
 	c.Start(1)
 	r.untilReady()
-	client.run("s1", "after")
+	user.run("s1", "after")
 	c.Start(0)
 	c.WaitReady()
 	for _, says := range []string{saysStalled, saysGoesOn} {
@@ -61,20 +61,20 @@ func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 	checkEverywhere(t, c, "s1", "before", "after")
 }
 
-// A server cut off from the two others, with a runner and a sender that know only it: they get nowhere and are told so,
-// while the others' runner drives all sessions. Healed, all have the same.
+// A server cut off from the two others, with a runner and a sender that know only it: they get nowhere and get errors
+// that say so, while the others' runner drives all sessions. Healed, all have the same.
 func TestAServerCutOffMakesNoProgress(t *testing.T) {
 	t.Parallel()
 	const sessions = 12
 	c := cluster.Start(t, cluster.Options{Severable: true})
 	alone, rest := startRunner(t, c.URLOf(0), "alone"), startRunner(t, c.URLOf(1)+","+c.URLOf(2), "rest")
-	client, cutOff := newClient(t, c.URLOf(1)), newClient(t, c.URLOf(0))
+	user, cutOff := newSender(t, c.URLOf(1)), newSender(t, c.URLOf(0))
 	all := func(text string) {
 		for i := range sessions {
-			client.send(fmt.Sprintf("s%d", i), text)
+			bustest.Prompt(t, user.Session(fmt.Sprintf("s%d", i)), text)
 		}
 		for i := range sessions {
-			client.awaitReply(fmt.Sprintf("s%d", i), text)
+			user.awaitReply(fmt.Sprintf("s%d", i), text)
 		}
 	}
 	all("before")
@@ -104,41 +104,28 @@ func TestAServerCutOffMakesNoProgress(t *testing.T) {
 	}
 }
 
-// client sends prompts and follows logs.
-type client struct {
-	t     *testing.T
-	conn  *bus.Conn
-	store *eventstore.Store
+// sender sends prompts and follows sessions.
+type sender struct {
+	t *testing.T
+	*client.Client
 }
 
-func newClient(t *testing.T, url string) client {
+func newSender(t *testing.T, url string) sender {
 	t.Helper()
-	return client{t, system.Connect(t, url, "client"), storeOn(t, url)}
+	return sender{t, system.Client(t, system.Connect(t, url, "client"))}
 }
 
-// publish has as long as a careful sender would wait.
-func (c client) publish(session, text string) error {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
-	defer cancel()
-	subject := c.conn.Subjects().Command(session, schemas.CommandPrompt)
-	_, err := c.conn.JetStream().Publish(ctx, subject, []byte(text))
-	return err
-}
-
-// send sends until it is acknowledged: a cluster that has lost a server needs a moment.
-func (c client) send(session, text string) {
-	c.t.Helper()
-	system.Eventually(c.t, session+" is told", func() bool { return c.publish(session, text) == nil })
-}
-
-// cannotSend wants senders, several at once, to be told that nothing was stored.
-func (c client) cannotSend(session string) {
+// cannotSend wants senders, several at once, to get an error: nothing was stored.
+func (c sender) cannotSend(session string) {
 	c.t.Helper()
 	var all sync.WaitGroup
 	defer all.Wait()
 	for range 3 {
 		all.Go(func() {
-			if err := c.publish(session, "lost"); !errors.Is(err, jetstream.ErrNoStreamResponse) &&
+			ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+			defer cancel()
+			_, err := c.Session(session).Send(ctx, &schemas.Prompt{Input: client.Text("lost")})
+			if !errors.Is(err, jetstream.ErrNoStreamResponse) &&
 				!errors.Is(err, context.DeadlineExceeded) {
 				c.t.Errorf("the sender is told %v", err)
 			}
@@ -146,27 +133,20 @@ func (c client) cannotSend(session string) {
 	}
 }
 
-func (c client) run(session, text string) {
+func (c sender) run(session, text string) {
 	c.t.Helper()
-	c.send(session, text)
+	bustest.Prompt(c.t, c.Session(session), text)
 	c.awaitReply(session, text)
 }
 
 // awaitReply follows the session to the end of the run that a text has begun.
-func (c client) awaitReply(session, text string) {
+func (c sender) awaitReply(session, text string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), system.Deadline)
-	defer cancel()
-	var log []schemas.Event
-	for e, err := range c.store.Follow(ctx, session, 1) {
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if log = append(log, e); e.Type() == schemas.EventAgentEnd && slices.Contains(system.Said(log), text) {
-			return
-		}
-	}
-	c.t.Fatalf("session %s: no reply to %q in %v", session, text, system.TypesOf(log))
+	told := false
+	bustest.Until(c.t, c.Session(session), "the reply to "+text, func(e schemas.Event) bool {
+		told = told || slices.Contains(system.Said([]schemas.Event{e}), text)
+		return told && e.Type() == schemas.EventAgentEnd
+	})
 }
 
 // checkEverywhere wants every server to have the same log, in order, with each text said at least once: what was sent

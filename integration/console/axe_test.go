@@ -40,15 +40,19 @@ func TestAccessibility(t *testing.T) {
 	model := chunked(t, echo("first"), scripted.Text("done"), echo("second"), scripted.Text("done"))
 	w := newWorld(t, system.Options{Model: model,
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
-	w.Send(t, "s1", schemas.CommandPrompt, "go")
-	w.Send(t, "s2", schemas.CommandPrompt, `{"text":3}`)
+	w.Prompt(t, "s1", "go")
+	w.Publish(t, "s2", schemas.CommandPrompt, `{"text":3}`)
 	page := w.open("#/s/s1")
 	for _, scheme := range []string{"light", "dark"} {
 		page.scheme(scheme)
 		for hash, selector := range map[string]string{"#/": ".row", "#/s/s1": ".approval.asks", "#/approvals": ".card",
-			"#/s/s1/e/4": ".raw", "#/fleet": ".card"} {
+			"#/s/s1/e/4": ".raw", "#/s/s1/e/6?from=2": ".between", "#/s/s1/with/s2": ".two .asks", "#/fleet": ".card"} {
 			page.do(chromedp.Navigate(w.site + "/" + hash))
 			page.until("the view is there", "document.querySelector("+quoted(selector)+")")
+			if hash == "#/approvals" {
+				page.click(".card button", "Change the arguments")
+				page.until("they can be changed", "document.querySelector('.card textarea')")
+			}
 			page.axe(axe, scheme+" "+hash)
 		}
 	}

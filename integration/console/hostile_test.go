@@ -48,7 +48,7 @@ func TestHostileOutput(t *testing.T) {
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	list, page := w.open(""), w.open("#/s/s1")
 	page.shows(".session", "Nothing has been said here.")
-	w.Send(t, "s1", schemas.CommandPrompt, hostile)
+	w.Prompt(t, "s1", hostile)
 	page.shows(".message.user .text", "<script>window.owned = 1</script>")
 	page.shows(".message.user .text", "red link bell\u2407")
 	page.shows(".call .text", "\u27e8U+202E\u27e9fdp.exe") // what is agreed to reads as it is

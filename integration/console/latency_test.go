@@ -73,7 +73,8 @@ func TestLatency(t *testing.T) {
 	page := w.open("#/s/s1")
 	page.shows(".session", "Nothing has been said here.")
 	eval[bool](page, `(() => { window.took = []; let seen = 0; const look = () => {
-		const text = [...document.querySelectorAll(".message.assistant .text")].at(-1)?.textContent ?? "";
+		const el = [...document.querySelectorAll(".message.assistant .text")].at(-1);
+		const text = (el?.lastElementChild ?? el)?.textContent ?? "";
 		const last = Number(text.trimEnd().split("\n").at(-1));
 		if (last > seen) { seen = last; const channel = new MessageChannel(); // right after the frame was painted
 			channel.port1.onmessage = () => window.took.push(Date.now() - last); channel.port2.postMessage(0); }

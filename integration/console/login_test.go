@@ -4,26 +4,18 @@ package console_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/loopbus/loopbus/bus/bustest"
 )
 
 // Where the NATS server asks who somebody is, so does the console, and keeps the answer for the tab.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(),
-		NoLog: true, NoSigs: true, Username: "ann", Password: "secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server is not ready")
-	}
+	s := bustest.NATS(t, &server.Options{JetStream: true, Username: "ann", Password: "secret"})
 	page := newWindow(t)
 	page.do(chromedp.Navigate(serveConsole(t, "nats://"+s.Addr().String())))
 	page.shows(".login", "The server asks")

@@ -7,10 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -29,8 +32,8 @@ func echo(text string) scripted.Response {
 func TestApprovals(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("first"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
-	w.Send(t, "s1", schemas.CommandPrompt, "go")
-	w.Send(t, "s2", schemas.CommandPrompt, "go")
+	w.Prompt(t, "s1", "go")
+	w.Prompt(t, "s2", "go")
 	page, second := w.open("#/approvals"), w.open("#/s/s1")
 	page.shows(".badge", "2")
 	page.shows(".card", "s1")
@@ -80,22 +83,29 @@ func TestTime(t *testing.T) {
 	page.do(chromedp.KeyEvent(kb.ArrowRight))
 	page.shows(".facts", "event "+itoa(int(call.Seq)+1)+" of "+last)
 	page.shows(".between", "1 tool_execution_end")
+	page.shows(".between", "1 entry is new or changed")
 
 	other := w.open(hash)
 	other.shows(".raw", "tool_execution_start")
 	other.click("button", "Fork from here")
-	other.until("it is another session", "/^#\\/s\\/s-/.test(location.hash)")
-	other.shows(".entries", "A copy of session s1 as far as event "+at)
-	other.shows(".message.user", "go")
-	other.types(box, "again"+enter)
-	other.shows(".end", "done")
-	fork := strings.TrimPrefix(eval[string](other, "location.hash"), "#/s/")
+	other.until("both are side by side", "/^#\\/s\\/s1\\/with\\/s-/.test(location.hash)")
+	right := ".two > :last-child "
+	other.shows(right+".entries", "A copy of session s1 as far as event "+at)
+	other.shows(right+".message.user", "go")
+	other.types(right+box, "again"+enter)
+	other.shows(right+".end", "done")
+	other.shows(".two > :first-child .end", "done: 2 turns")
+	fork := strings.TrimPrefix(eval[string](other, "location.hash"), "#/s/s1/with/")
 	if branched := system.DataOf[*schemas.SessionBranched](w.LogOf(t, fork)); len(branched) != 1 ||
 		branched[0].Seq != call.Seq {
 		t.Errorf("the fork is of %+v", branched)
 	}
 	other.do(chromedp.Navigate(w.site + "/#/?parent=s1"))
-	other.shows(".row", "branch")
+	other.shows(".row", "branch of s1")
+
+	comparing := eval[string](page, "location.hash") // the link has what is compared
+	other.do(chromedp.Navigate(w.site + "/" + comparing))
+	other.shows(".between", "1 tool_execution_end")
 }
 
 // Sessions are searched and filtered, and the URL says how.
@@ -125,13 +135,68 @@ func TestSearch(t *testing.T) {
 // What runs the sessions, and what could not be delivered, which is discarded.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
-	w.Send(t, "s1", schemas.CommandPrompt, `{"text":3}`)
+	w.Publish(t, "s1", schemas.CommandPrompt, `{"text":3}`)
 	page := w.open("#/fleet")
 	page.shows("section[aria-label=Runners]", "r1")
 	page.shows("section[aria-label=Tools]", "echo")
 	page.shows("section[aria-label=Tools]", "bench")
 	page.shows("section[aria-label=Models]", "scripted")
 	page.shows("section[aria-label='Dead letters'] .card", "agent.cmd.s1.prompt")
+	page.shows(".health", "1 dead letters")
 	page.click(".card button", "Discard")
 	page.shows("section[aria-label='Dead letters']", "There are none.")
+	page.lacks(".health", "dead letters")
+}
+
+// A dead letter is sent again, to where it was.
+func TestADeadLetterIsSentAgain(t *testing.T) {
+	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
+	letter := nats.NewMsg("agent.dead.AGENT_CMD.s1")
+	letter.Data = []byte(`{"text":"late, but here"}`)
+	for name, value := range map[string]string{"Reason": "nobody was there", "Stream": "AGENT_CMD", "Deliveries": "50",
+		"Subject": "agent.cmd.s1.prompt"} {
+		letter.Header.Set("Loopbus-Dead-"+name, value)
+	}
+	if _, err := w.Conn.JetStream().PublishMsg(t.Context(), letter); err != nil {
+		t.Fatal(err)
+	}
+	page := w.open("#/fleet")
+	page.shows(".health", "1 dead letters")
+	page.shows("section[aria-label='Dead letters'] .card", "nobody was there")
+	page.click(".card button", "Send again")
+	page.shows("section[aria-label='Dead letters']", "There are none.")
+	log := w.Until(t, "s1", "the end of the run", system.Ends(1))
+	if prompts := system.DataOf[*schemas.MessageEnd](log); len(prompts) != 2 {
+		t.Errorf("the log has %d messages", len(prompts))
+	}
+}
+
+// Budgets of profiles say what is used of what, the fullest first, and a full one is what is wrong first.
+func TestBudgets(t *testing.T) {
+	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
+	now, budgets := time.Now(), bus.NewBudgets(w.Conn)
+	for name, profile := range map[string]string{
+		"thrifty": `{"budget":{"maxTokens":1000000,"maxCost":5,"per":"day"}}`,
+		"lavish":  `{"budget":{"maxCost":2}}`, "free": `{}`,
+	} {
+		if _, err := w.Conn.JetStream().Publish(t.Context(), "$KV.agent_profiles."+name, []byte(profile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, u := range map[string]schemas.Usage{
+		"thrifty": {TotalTokens: 250_000, Cost: schemas.Cost{Total: 1.25}}, "lavish": {Cost: schemas.Cost{Total: 2.5}},
+	} {
+		if err := budgets.Add(t.Context(), name, name, now, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := w.open("#/fleet")
+	page.shows("section[aria-label=Profiles]", "250k tokens of 1.0M tokens, $1.25 of $5.00 a day")
+	page.shows("section[aria-label=Profiles]", "$2.50 of $2.00")
+	page.shows(".health .problem", "the budget of lavish is used up: $2.50 of $2.00")
+	page.until("the fullest is first",
+		"document.querySelector('section[aria-label=Profiles] tbody th').innerText === 'lavish'")
+	if got := page.textOf(".health"); strings.Contains(got, "thrifty") {
+		t.Errorf("what is wrong: %s", got)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -62,6 +63,16 @@ func newWindow(t *testing.T) *window {
 		}
 	})
 	return w
+}
+
+// before has a script run in every page before its own.
+func (w *window) before(script string) {
+	w.t.Helper()
+	_, err := chromedp.Call(w.ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {

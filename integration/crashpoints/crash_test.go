@@ -2,9 +2,12 @@ package crashpoints_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // crashCase is a scenario with what goes wrong in it.
@@ -30,7 +33,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	if !*all {
 		cases = draw(random(t), cases, *sample)
 	}
-	tryAll(t, laneOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
+	tryAll(t, stageOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
 		wrongs := tr.compare(base[c.scenario].outcome, got)
 		if f := c.faults[0]; f.at.kind == pointAppend && (f.mode == cutBefore || f.mode == cutAfter) {
 			wrongs = append(wrongs, interruptions(got.log)...)
@@ -52,7 +55,7 @@ func TestTwoCrashesInARow(t *testing.T) {
 		second.at.n = 1 + r.IntN(second.at.n) // counted from the takeover: far ones are seldom reached
 		cases = append(cases, crashCase{s, []fault{first, second}})
 	}
-	tryAll(t, laneOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
+	tryAll(t, stageOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
 		return tr.compare(base[c.scenario].outcome, got)
 	})
 }
@@ -65,12 +68,17 @@ type baseline struct {
 
 // undisturbed runs each scenario once without a fault.
 func undisturbed(t *testing.T, scenarios ...*scenario) map[*scenario]baseline {
-	l := newLane(t, laneOptions{})
+	l := newStage(t, stageOptions{})
 	base := make(map[*scenario]baseline)
 	for _, s := range scenarios {
 		tr, o := l.play(t, s)
 		if t.Failed() {
 			t.Fatalf("%s goes wrong by itself", s.name)
+		}
+		for _, kind := range s.about {
+			if !slices.ContainsFunc(o.log, func(e schemas.Event) bool { return e.Type() == kind }) {
+				t.Fatalf("%s has no %s:%s", s.name, kind, tr.describe(t))
+			}
 		}
 		base[s] = baseline{o, tr.points}
 	}
@@ -95,17 +103,17 @@ const maxTries = 5
 // A judge says what is wrong with what came of a case.
 type judge func(c crashCase, tr *trial, got outcome) []string
 
-// tryAll runs the cases on several lanes. A lane in which something went wrong is not used any more.
-func tryAll(parent *testing.T, o laneOptions, cases []crashCase, judge judge) {
+// tryAll runs the cases on several stages. A stage in which something went wrong is not used any more.
+func tryAll(parent *testing.T, o stageOptions, cases []crashCase, judge judge) {
 	queue := make(chan crashCase)
 	var running sync.WaitGroup
-	for range min(*lanes, len(cases)) {
+	for range min(*stages, len(cases)) {
 		running.Go(func() {
-			var l *lane
+			var l *stage
 			for c := range queue {
 				ok := parent.Run(c.name(), func(t *testing.T) {
 					if l == nil {
-						l = newLane(parent, o)
+						l = newStage(parent, o)
 					}
 					l.try(t, c, judge)
 				})
@@ -124,7 +132,7 @@ func tryAll(parent *testing.T, o laneOptions, cases []crashCase, judge judge) {
 
 // try runs a case. If the machine stalled meanwhile, what is wrong with its outcome counts only if it is wrong every
 // time.
-func (l *lane) try(t *testing.T, c crashCase, judge judge) {
+func (l *stage) try(t *testing.T, c crashCase, judge judge) {
 	for n := 1; ; n++ {
 		watch := watchStall()
 		tr, got := l.play(t, c.scenario, c.faults...)

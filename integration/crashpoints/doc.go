@@ -8,10 +8,10 @@
 // run again for every point and every fault:
 //
 //   - killed before: the message is lost, and nothing of the runner passes from then on;
-//   - killed after: the server has handled the message, nobody is told, nothing passes from then on;
+//   - killed after: the server has handled the message, no answer is sent, nothing passes from then on;
 //   - cut before and cut after: the same, but only the connections are lost and the runner lives, as it does when an
 //     acknowledgement is lost;
-//   - frozen: nothing passes until another runner has finished the run; then everything that was held goes on.
+//   - frozen: nothing passes until another runner has finished the run; then everything that was stopped passes.
 //
 // A runner that was killed leaves without a goodbye: its pins and its unsettled messages expire on the server. Only its
 // entry among the live runners is taken out by the test, in place of the second or two until that expires.

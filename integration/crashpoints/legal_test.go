@@ -101,11 +101,14 @@ func (r *reader) place(e schemas.Event) string {
 // takeover holds the first step of a runner that found a run under way against what it found.
 func (r *reader) takeover(e schemas.Event) string {
 	if takesIn(e.Data) {
+		if _, rests := loop.Next(r.state).(loop.Rest); rests && r.state.Run != nil {
+			r.driver, r.closing, r.owing = e.Source, "", false // it has found a run that waits for its sub-agents
+		}
 		return ""
 	}
 	where, closing := interrupted(r.state), r.closing
 	if e.Source != r.driver {
-		closing = "" // whoever closed it died before it said so
+		closing = "" // the process that closed it died before it said so
 	}
 	owes := r.owing || e.Source != r.driver && where != ""
 	r.driver, r.closing, r.owing = e.Source, "", false
@@ -130,11 +133,14 @@ func (r *reader) takeover(e schemas.Event) string {
 // takesIn reports whether an event is part of taking in a command, which is done before a run is resumed.
 func takesIn(data schemas.EventData) bool {
 	switch d := data.(type) {
-	case *schemas.CommandAccepted, *schemas.CommandRejected, *schemas.CommandSuperseded, *schemas.CommandWithdrawn:
+	case *schemas.CommandAccepted, *schemas.CommandRejected, *schemas.CommandSuperseded, *schemas.CommandWithdrawn,
+		*schemas.SubagentEnd,
+		*schemas.ApprovalResolved: // which follows an approve or a deny; nothing here is denied by time
 		return true
 	case *schemas.CommandApplied:
 		switch d.Kind {
-		case schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandContinue:
+		case schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandContinue,
+			schemas.CommandSubagentResult:
 			return false // they are applied by a step, when they enter the transcript
 		}
 		return true

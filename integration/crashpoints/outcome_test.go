@@ -1,7 +1,6 @@
 package crashpoints_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -45,14 +44,19 @@ func (tr *trial) outcome(log []schemas.Event) outcome {
 
 // note adds what an event says of commands and runs.
 func (o *outcome) note(e schemas.Event) {
-	become := func(id, what string) { o.Commands[id] = strings.TrimPrefix(o.Commands[id]+", "+what, ", ") }
+	become := func(id, what string) {
+		if schemas.IsSubagentID(id) { // it has a nonce
+			id = "of a sub-agent"
+		}
+		o.Commands[id] = strings.TrimPrefix(o.Commands[id]+", "+what, ", ")
+	}
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
 		become(d.CommandID, fmt.Sprintf("%s accepted %s", d.Kind, d.Queue))
 	case *schemas.CommandApplied:
 		become(d.CommandID, fmt.Sprintf("applied as %d messages", len(d.MessageIDs)))
 	case *schemas.CommandRejected:
-		become(d.CommandID, "rejected as "+d.Code)
+		become(d.CommandID, "rejected as "+string(d.Code))
 	case *schemas.CommandSuperseded:
 		become(d.CommandID, "superseded by "+d.By)
 	case *schemas.CommandWithdrawn:
@@ -67,14 +71,15 @@ func (o *outcome) note(e schemas.Event) {
 func line(m schemas.Message) string {
 	switch m := m.(type) {
 	case *schemas.UserMessage:
-		return "user: " + m.Content.JoinText()
+		return "user: " + nameless(m.Content.JoinText())
 	case *schemas.AssistantMessage:
 		if m.StopReason == schemas.StopAborted {
 			return "assistant, aborted"
 		}
 		return fmt.Sprintf("assistant, %s: %s %s%s", m.StopReason, m.Content.JoinText(), m.ErrorMessage, callsOf(m))
 	case *schemas.ToolResultMessage:
-		return fmt.Sprintf("result of %s %s, error %t: %s", m.ToolName, m.ToolCallID, m.IsError, m.Content.JoinText())
+		return fmt.Sprintf("result of %s %s, error %t: %s", m.ToolName, m.ToolCallID, m.IsError,
+			nameless(m.Content.JoinText()))
 	}
 	return string(m.MessageRole())
 }
@@ -95,22 +100,6 @@ func fold(log []schemas.Event) *loop.State {
 		}
 	}
 	return state
-}
-
-// withID is the payload of a command with the id of its sender.
-func withID(id string, data schemas.CommandData) ([]byte, error) {
-	raw, err := schemas.Marshal(data)
-	if err != nil {
-		return nil, err
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil, err
-	}
-	if object["id"], err = json.Marshal(id); err != nil {
-		return nil, err
-	}
-	return json.Marshal(object)
 }
 
 // log is what is stored of the session.
@@ -143,20 +132,20 @@ func (tr *trial) describe(t *testing.T) string {
 		}
 	}
 	tr.describeQueues(&b)
-	fmt.Fprintf(&b, "\nthe runners said:\n%s", &tr.lane.log)
+	fmt.Fprintf(&b, "\nthe runners said:\n%s", &tr.stage.log)
 	return b.String()
 }
 
 // describeQueues adds what is left in the queues, and who has received how much of it.
 func (tr *trial) describeQueues(b *strings.Builder) {
 	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools} {
-		stream, err := tr.conn.JetStream().Stream(tr.lane.ctx, name)
+		stream, err := tr.conn.JetStream().Stream(tr.stage.ctx, name)
 		if err != nil {
 			fmt.Fprintf(b, "\n%s: %v", name, err)
 			continue
 		}
 		fmt.Fprintf(b, "\n%s: %d messages", name, stream.CachedInfo().State.Msgs)
-		list := stream.ListConsumers(tr.lane.ctx)
+		list := stream.ListConsumers(tr.stage.ctx)
 		for c := range list.Info() {
 			fmt.Fprintf(b, "; %s: %d pending, %d unacknowledged, %d pulls", c.Name, c.NumPending, c.NumAckPending, c.NumWaiting)
 		}

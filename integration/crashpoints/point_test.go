@@ -19,6 +19,7 @@ const (
 	pointAck      pointKind = "ack"
 	pointCancel   pointKind = "cancel"
 	pointTimer    pointKind = "timer"  // set or withdrawn
+	pointFamily   pointKind = "family" // a sub-agent is prompted, or answers
 	pointModel    pointKind = "model"  // the call, and everything it says
 	pointTool     pointKind = "tool"   // a worker begins a call
 	pointResult   pointKind = "result" // it answers
@@ -80,7 +81,7 @@ func (f fault) verdict() wire.Verdict {
 func faultsAt(p point) (faults []fault) {
 	modes := []mode{killBefore, killAfter}
 	switch p.kind {
-	case pointAppend, pointDispatch, pointResult:
+	case pointAppend, pointDispatch, pointResult, pointFamily:
 		modes = append(modes, cutBefore, cutAfter, frozen)
 	case pointAck, pointSettle:
 		modes = append(modes, cutBefore, frozen)
@@ -119,6 +120,9 @@ func pointOf(m *wire.Message, session string, delivered func(reply string) (deli
 		return point{kind: pointCancel}, s == session
 	}
 	if s, kind, err := subjects.ParseCommand(m.Subject); err == nil {
+		if kind == schemas.CommandSubagentPrompt || kind == schemas.CommandSubagentResult {
+			return point{kind: pointFamily, label: string(kind)}, s == session || isChild(s, session)
+		}
 		return point{kind: pointResult}, s == session && kind == schemas.CommandToolResult
 	}
 	timers := subjects.Schedule(session, "")

@@ -23,10 +23,10 @@ type process struct {
 }
 
 // startProcess connects a process that does nothing yet. In the trial under way, if there is one, it is armed.
-func startProcess(t testing.TB, l *lane, id string, tr *trial) *process {
+func startProcess(t testing.TB, l *stage, id string, tr *trial) *process {
 	t.Helper()
 	p := &process{id: id, ended: make(chan struct{})}
-	p.tap = &tap{lane: l, process: p}
+	p.tap = &tap{stage: l, process: p}
 	if tr != nil {
 		p.tap.arm(tr, false)
 	}

@@ -24,11 +24,14 @@ const callsInQueue = 1
 // and be woken by a timer at the second.
 const retryDelay = 600 * time.Millisecond
 
+// compactReserve is how many tokens a compaction leaves for a reply.
+const compactReserve = 100
+
 // textRetryable is the error of replies that are asked for again.
 const textRetryable = "529 overloaded"
 
-// startRunner puts a runner into the lane, in the middle of a trial or of none, and returns once it reads the inbox.
-func (l *lane) startRunner(t testing.TB, tr *trial) {
+// startRunner puts a runner into the stage, in the middle of a trial or of none, and returns once it reads the inbox.
+func (l *stage) startRunner(t testing.TB, tr *trial) {
 	t.Helper()
 	p := startProcess(t, l, l.name("runner"), tr)
 	runner, err := wiring.New(l.ctx, p.conn, wiring.Options{
@@ -40,15 +43,23 @@ func (l *lane) startRunner(t testing.TB, tr *trial) {
 				Retryable: func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textRetryable },
 			},
 			Defaults: schemas.RunConfig{
-				Model:  schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
-				Limits: schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
-				Retry:  schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+				Model:    schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"},
+				Limits:   schemas.Limits{RunTimeoutMs: time.Hour.Milliseconds()},
+				Approval: schemas.ApprovalPolicy{Tools: []string{toolAsk}},
 
-				Compaction: schemas.CompactionPolicy{ReserveTokens: 100, KeepRecentTokens: 1},
+				Retry: schemas.RetryPolicy{MaxRetries: 2, BaseDelayMs: retryDelay.Milliseconds()},
+
+				Compaction: schemas.CompactionPolicy{Enabled: true, ReserveTokens: compactReserve, KeepRecentTokens: 1},
 			},
-			SnapshotEvery: 8,
+			Window: func(m schemas.ModelRef) int64 {
+				if m.ID == narrow {
+					return narrowWindow
+				}
+				return 0 // nobody knows
+			},
+			SnapshotEvery: 8, Policy: schemas.ToolPolicy{Extensions: []string{schemas.ToolAgent}},
 		},
-		Change:  func(o *host.Options) { o.Toolbox = l.toolbox },
+		Change:  func(o *host.Options) { o.Toolbox = withAgent{l.toolbox} },
 		Logger:  l.log.Logger(),
 		Handler: func(h inbox.Handler) inbox.Handler { return counted{h, p} },
 	})
@@ -89,8 +100,8 @@ func (c counted) Deliver(ctx context.Context, cmd schemas.Command, entered func(
 
 // model is a runner's way to the model of the trial under way.
 type model struct {
-	lane *lane
-	p    *process
+	stage *stage
+	p     *process
 }
 
 // Stream plays the scenario's reply. Every event of it is a point. The last comes no sooner than the reply's
@@ -98,8 +109,12 @@ type model struct {
 // none could be ahead of their log by several calls when their runner dies.
 func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
-		tr := m.lane.current(req.SessionID)
+		tr := m.stage.current(req.SessionID)
 		if tr == nil || !m.p.moment(point{kind: pointModel, label: "call"}) {
+			return
+		}
+		if tr.session != req.SessionID {
+			m.child(ctx, req, yield)
 			return
 		}
 		at := place{replies(req.Messages), req.Attempt}
@@ -110,6 +125,9 @@ func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[s
 		begun, held := false, at.Replies == tr.scenario.hold-1
 		for e, err := range tr.model.Stream(ctx, req) {
 			begun = begun || e.Type == schemas.StreamStart
+			if e.Type == schemas.StreamError && e.Message.ErrorMessage == textOverflow {
+				e.FailureCode = schemas.FailureContextOverflow
+			}
 			if begun && e.Terminal() && !tr.witness.awaitReply(ctx, at.Replies, m.p.gateway.Dead()) {
 				return
 			}

@@ -2,6 +2,7 @@ package crashpoints_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/loopbus/loopbus/loop"
@@ -17,8 +18,10 @@ type scenario struct {
 	replies   []scripted.Response
 	chunkSize int  // characters in a delta; 0 is the whole reply
 	worker    bool // faults happen to the worker and not to the runner
+	summaries int  // that are made at the same time, where a compaction splits a turn
 	hold      int  // the reply, from 1, that waits in the middle until the trial is opened or aborted
 	user      func(t *testing.T, tr *trial)
+	about     []schemas.EventType // what it is about: it has these, undisturbed
 }
 
 // model answers by the number of replies in the transcript.
@@ -60,51 +63,7 @@ func sequential(t *testing.T, tr *trial) {
 	tr.send(t, "modes", &schemas.SetModes{ToolExecution: schemas.ExecuteSequential})
 }
 
-// twoRuns has a session run twice, and returns the ids of its entries, in the order of the path.
-func twoRuns(t *testing.T, tr *trial) (ids []string) {
-	for n, text := range []string{"first", "second"} {
-		tr.send(t, fmt.Sprint("p", n+1), prompt(text))
-		tr.until(t, "the run has ended", func(s *loop.State) bool {
-			ids = nil
-			for _, e := range s.Messages {
-				ids = append(ids, e.ID)
-			}
-			return s.Runs == n+1 && s.Run == nil
-		})
-	}
-	return ids
-}
-
-var scenarios = []*scenario{
-	{
-		name: "navigation", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"), scripted.Text("three")},
-		user: func(t *testing.T, tr *trial) {
-			ids := twoRuns(t, tr)
-			tr.send(t, "n1", &schemas.Navigate{TargetID: ids[2], Label: "again"})
-			tr.send(t, "p3", prompt("third"))
-			tr.until(t, "the third run has ended", func(s *loop.State) bool { return s.Runs == 3 && s.Run == nil })
-			tr.send(t, "n2", &schemas.Navigate{TargetID: ids[3]})
-			tr.until(t, "the leaf was moved", func(s *loop.State) bool { return s.Known.Has("n2") && s.Tree.Leaf == ids[3] })
-			tr.send(t, "l1", &schemas.Label{TargetID: ids[0], Label: "start"})
-			tr.send(t, "x1", &schemas.AddMessage{CustomType: "note", Content: schemas.Contents{schemas.Text{Text: "beware"}}})
-		},
-	},
-	{
-		name: "a compaction asked for", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two")},
-		user: func(t *testing.T, tr *trial) {
-			twoRuns(t, tr)
-			tr.send(t, "k1", &schemas.Compact{CustomInstructions: "Mind the tests."})
-			tr.send(t, "p3", prompt("third"))
-		},
-	},
-	{
-		name: "a branch summed up", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two")},
-		user: func(t *testing.T, tr *trial) {
-			ids := twoRuns(t, tr)
-			tr.send(t, "n1", &schemas.Navigate{TargetID: ids[1], Summarize: true, Label: "left"})
-			tr.send(t, "p3", prompt("third"))
-		},
-	},
+var scenarios = slices.Concat(treeScenarios, []*scenario{
 	{
 		name: "plain", replies: []scripted.Response{scripted.Text("hello")},
 		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("hi")) },
@@ -125,6 +84,33 @@ var scenarios = []*scenario{
 			tr.send(t, "a1", &schemas.Abort{})
 			tr.until(t, "the run has ended", func(s *loop.State) bool { return s.LastEnd != nil })
 			tr.send(t, "p2", prompt("again"))
+		},
+	},
+	{
+		name:    "approved with other arguments",
+		replies: []scripted.Response{calls("A", toolAsk, toolPay), scripted.Text("done")},
+		user: func(t *testing.T, tr *trial) {
+			tr.send(t, "p1", prompt("go"))
+			var call schemas.CallKey
+			tr.until(t, "a call waits for approval", func(s *loop.State) bool {
+				if s.Run == nil || s.Run.Turn == nil || len(s.Run.Turn.Calls) == 0 || !s.Run.Turn.Calls[0].AwaitsApproval() {
+					return false
+				}
+				call = s.Run.Turn.Calls[0].Key
+				return true
+			})
+			answer := schemas.ApprovalAnswer{Call: call, By: "ann"}
+			tr.send(t, "a1", &schemas.Approve{ApprovalAnswer: answer, Args: []byte(`{"v":"agreed"}`)})
+			tr.send(t, "d1", &schemas.Deny{ApprovalAnswer: answer})
+			tr.until(t, "the call was executed with what was agreed to", func(s *loop.State) bool {
+				if s.Run == nil || s.Run.Turn == nil || len(s.Run.Turn.Calls) == 0 || s.Run.Turn.Calls[0].End == nil {
+					return false
+				}
+				if got := s.Run.Turn.Calls[0].End.Result.Content.JoinText(); got != `{"v":"agreed"}` {
+					t.Errorf("it was executed with %s", got)
+				}
+				return true
+			})
 		},
 	},
 	{
@@ -243,9 +229,16 @@ var scenarios = []*scenario{
 		},
 	},
 	{
+		name: "a family", replies: []scripted.Response{
+			agents("A", `{"prompt":"go"}`, `{"prompt":"go","background":true,"join":true}`), scripted.Text("waiting"),
+			scripted.Text("done"),
+		},
+		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("go")) },
+	},
+	{
 		name: "a reply asked for again", replies: []scripted.Response{
 			calls("A", toolPay), {Fail: []string{textRetryable, textRetryable}, Message: scripted.Text("at last").Message},
 		},
 		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("go")) },
 	},
-}
+})

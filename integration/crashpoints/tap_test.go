@@ -9,7 +9,7 @@ import (
 
 // tap counts the points that one process passes in the trial under way, and does to it what is to be done to it.
 type tap struct {
-	lane    *lane
+	stage   *stage
 	process *process
 
 	mu     sync.Mutex
@@ -23,8 +23,8 @@ type tap struct {
 	since  time.Time
 }
 
-// silence is how long a freeze lasts at least: after that a runner has to notice that it may have lost its sessions.
-const silence = 1100 * time.Millisecond
+// pause is how long a freeze lasts at least: after that a runner has to notice that it may have lost its sessions.
+const pause = 1100 * time.Millisecond
 
 // arm begins a trial. With record, the points are recorded.
 func (w *tap) arm(tr *trial, record bool) {
@@ -49,12 +49,12 @@ func (w *tap) isLate() bool {
 	return w.late
 }
 
-// awaitSilence waits until the process has been frozen for long enough.
-func (w *tap) awaitSilence() {
+// awaitPause waits until the process has been frozen for long enough.
+func (w *tap) awaitPause() {
 	w.mu.Lock()
 	since := w.since
 	w.mu.Unlock()
-	<-time.After(time.Until(since.Add(silence)))
+	<-time.After(time.Until(since.Add(pause)))
 }
 
 // Sent implements [wire.Tap].
@@ -65,7 +65,7 @@ func (w *tap) Sent(m *wire.Message) wire.Verdict {
 	if tr == nil || late {
 		return wire.Pass
 	}
-	p, ok := pointOf(m, tr.session, w.lane.delivered)
+	p, ok := pointOf(m, tr.session, w.stage.delivered)
 	if !ok {
 		return wire.Pass
 	}
@@ -84,7 +84,7 @@ func (w *tap) Received(m *wire.Message) wire.Verdict {
 		return wire.Pass
 	}
 	if d, ok := deliveryOf(m); ok {
-		w.lane.deliver(m.Reply, d)
+		w.stage.deliver(m.Reply, d)
 		w.trial.witness.delivered(d)
 		w.trial.received(d)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/driver"
@@ -21,13 +23,13 @@ type trial struct {
 	session  string
 	model    driver.Model
 	ctx      context.Context
-	conn     *bus.Conn // beside every gateway
+	conn     *bus.Conn // without a gateway
 	store    *eventstore.Store
-	lane     *lane
+	stage    *stage
 	witness  *witness
 
-	held    *signal // something is held back
-	open    *signal // what is held back may go on
+	held    *signal // something is stopped
+	open    *signal // what is stopped may pass
 	stopped chan *process
 
 	mu       sync.Mutex
@@ -52,9 +54,9 @@ func newSignal() *signal { return &signal{done: make(chan struct{})} }
 
 func (s *signal) fire() { s.once.Do(func() { close(s.done) }) }
 
-func newTrial(ctx context.Context, l *lane, s *scenario, session string, faults []fault) *trial {
+func newTrial(ctx context.Context, l *stage, s *scenario, session string, faults []fault) *trial {
 	tr := &trial{
-		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store, lane: l,
+		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store, stage: l,
 		held: newSignal(), open: newSignal(), stopped: make(chan *process, 1+len(faults)),
 		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{},
 		executed: map[string]int{},
@@ -88,7 +90,7 @@ func (tr *trial) begin(call string) {
 	tr.call(call).fire()
 }
 
-// received notes a call that has reached a worker.
+// received records a call that has reached a worker.
 func (tr *trial) received(d delivery) {
 	if d.tool == "" || d.session != tr.session {
 		return
@@ -167,13 +169,7 @@ func (tr *trial) wait(t *testing.T, what string, s *signal) {
 // send stores a command in the session's inbox.
 func (tr *trial) send(t *testing.T, id string, data schemas.CommandData) {
 	t.Helper()
-	payload, err := withID(id, data)
-	if err == nil {
-		_, err = tr.conn.JetStream().Publish(tr.ctx, subjects.Command(tr.session, data.CommandKind()), payload)
-	}
-	if err != nil {
-		t.Fatalf("send %s %s: %v", data.CommandKind(), id, err)
-	}
+	bustest.Command(t, bustest.Client(t, tr.conn).Session(tr.session), data, client.WithID(id))
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.sent = append(tr.sent, id)

@@ -13,7 +13,7 @@ import (
 )
 
 // witness holds every message of a trial's processes against what the server has stored when it passes. It reads the
-// log itself, beside the gateways, while the message waits.
+// log itself, on a connection without gateway, while the message waits.
 type witness struct {
 	tr *trial
 
@@ -36,7 +36,7 @@ func (w *witness) wrong(format string, args ...any) {
 	w.wrongs = append(w.wrongs, fmt.Sprintf(format, args...))
 }
 
-// delivered notes what is in flight.
+// delivered records what is in flight.
 func (w *witness) delivered(d delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,6 +53,8 @@ func (w *witness) sent(kind pointKind, m *wire.Message) {
 	switch kind {
 	case pointDispatch:
 		w.dispatch(m)
+	case pointFamily:
+		w.family(m)
 	case pointAck:
 		w.acknowledged(m)
 	}
@@ -100,11 +102,13 @@ func (w *witness) took(c schemas.Command) bool {
 		return call == nil || call.End != nil
 	case *schemas.Timer:
 		return true // one that is late changes nothing
+	case *schemas.SubagentResult:
+		return !w.state.Answers(d)
 	}
 	return w.state.Known.Has(c.ID)
 }
 
-// atRest reports whether the session's next step is somebody else's.
+// atRest reports whether the session's next step waits for a message.
 func (w *witness) atRest() bool {
 	switch step := loop.Next(&w.state).(type) {
 	case loop.Rest:
@@ -112,7 +116,8 @@ func (w *witness) atRest() bool {
 	case loop.RunTools:
 		beyond := w.state.BeyondWindow(callsInQueue)
 		for _, i := range step.Calls {
-			if !beyond[i] && !w.dispatched[w.state.Run.Turn.Calls[i].Key] {
+			call := w.state.Run.Turn.Calls[i]
+			if !beyond[i] && !call.AwaitsApproval() && !w.dispatched[call.Key] {
 				return false
 			}
 		}

@@ -24,7 +24,7 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 	base := undisturbed(t, callsInTurn)
 	cases := everyFault(base, callsInTurn)
 	t.Logf("%d faults of workers", len(cases))
-	tryAll(t, laneOptions{workerAckWait: 3 * time.Second}, cases, func(c crashCase, tr *trial, got outcome) []string {
+	tryAll(t, stageOptions{workerAckWait: 3 * time.Second}, cases, func(c crashCase, tr *trial, got outcome) []string {
 		want := base[c.scenario].outcome
 		if f := c.faults[0]; f.mode == frozen {
 			got = forgiveFreeze(want, got)
@@ -38,14 +38,14 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 	})
 }
 
-// unknownResult is the line of the transcript, at unknownLine, with which a model is told that nobody knows whether
+// unknownResult is the line of the transcript, at unknownLine, which tells a model that nobody knows whether
 // payC was carried out.
 const (
 	unknownLine   = 6
 	unknownResult = "result of pay payC, error true: " + schemas.TextOutcomeUnknown
 )
 
-// afterWorkerFault is the outcome that effect classes allow. A call that is delivered again is executed again if it may
+// afterWorkerFault is the outcome that effect classes allow. A call that is redelivered is executed again if it may
 // be; an unsafe one is not, and the model is told so unless the first result was sent.
 func afterWorkerFault(want outcome, f fault) outcome {
 	lost := f.at.kind == pointTool || f.at.kind == pointResult && f.mode == killBefore // the result, with the worker
@@ -63,7 +63,7 @@ func afterWorkerFault(want outcome, f fault) outcome {
 }
 
 // forgiveLateNews leaves out what may become of the last call when the worker was lost at an earlier one: until the
-// server has heard of it, it may give the call to a pull request of that worker. The call then comes to another one as
+// server has noticed it, it may give the call to a pull request of that worker. The call then comes to another one as
 // its second delivery, which does not execute it, and says that nobody knows. It is for calls whose first delivery no
 // worker has received.
 func forgiveLateNews(want, got outcome, f fault) outcome {

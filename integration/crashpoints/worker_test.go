@@ -11,20 +11,22 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// The tools: one of each effect class, and one that stays at work until the scenario or an abort ends it.
+// The tools: one of each effect class, one that stays at work until the scenario or an abort ends it, and one that
+// somebody has to agree to.
 const (
 	toolLook = "look" // read_only
 	toolNote = "note" // idempotent
 	toolPay  = "pay"  // unsafe
 	toolHold = "hold" // unsafe
+	toolAsk  = "ask"  // unsafe
 )
 
 // neverLost is an ack wait that does not come into play.
 const neverLost = 5 * time.Minute
 
-// startWorker puts a worker into the lane, in the middle of a trial or of none, and returns once its tools are
+// startWorker puts a worker into the stage, in the middle of a trial or of none, and returns once its tools are
 // announced.
-func (l *lane) startWorker(t testing.TB, tr *trial) {
+func (l *stage) startWorker(t testing.TB, tr *trial) {
 	t.Helper()
 	p := startProcess(t, l, l.name("worker"), tr)
 	w, err := worker.New(worker.Options{
@@ -38,15 +40,16 @@ func (l *lane) startWorker(t testing.TB, tr *trial) {
 	l.worker = p
 	ctx, cancel := context.WithTimeout(l.ctx, deadline)
 	defer cancel()
-	if err := l.toolbox.Wait(ctx, toolLook, toolNote, toolPay, toolHold); err != nil {
+	if err := l.toolbox.Wait(ctx, toolLook, toolNote, toolPay, toolHold, toolAsk); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // tools are the tools of one worker. Each counts that it was begun, and answers with its name and the call's id.
-func (l *lane) tools(p *process) (served []tools.Tool) {
+func (l *stage) tools(p *process) (served []tools.Tool) {
 	for name, effect := range map[string]schemas.Effect{
 		toolLook: schemas.EffectReadOnly, toolNote: schemas.EffectIdempotent, toolPay: schemas.EffectUnsafe, toolHold: "",
+		toolAsk: "",
 	} {
 		served = append(served, tools.Tool{
 			ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect},
@@ -58,7 +61,7 @@ func (l *lane) tools(p *process) (served []tools.Tool) {
 	return served
 }
 
-func (l *lane) execute(ctx context.Context, p *process, name string, call tools.Call) (schemas.ToolResult, error) {
+func (l *stage) execute(ctx context.Context, p *process, name string, call tools.Call) (schemas.ToolResult, error) {
 	tr := l.current(call.Session)
 	if tr == nil {
 		return schemas.ToolResult{}, tools.Failf("session %s is over", call.Session)
@@ -72,6 +75,9 @@ func (l *lane) execute(ctx context.Context, p *process, name string, call tools.
 	}
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
+	}
+	if name == toolAsk {
+		return schemas.TextResult(string(call.Arguments)), nil
 	}
 	return schemas.TextResult(name + " " + call.ID), nil
 }

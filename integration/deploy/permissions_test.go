@@ -51,7 +51,14 @@ func workerGrant(t *testing.T) (all permissions.Grant) {
 			add(&all.Subscribe, s)
 		}
 	}
-	add(&all.Publish, "$KV."+schemas.BucketResources+"."+schemas.ResourcesKey("", "*"))
+	u := permissions.User{Name: "toolworker", Roles: []permissions.Name{permissions.Resources}, Worker: "any"}
+	g, err := u.Grant(schemas.Subjects{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range g.Publish {
+		add(&all.Publish, strings.Replace(s, ".any", ".*", 1))
+	}
 	return all
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -77,18 +79,8 @@ func newWorld(t *testing.T) *world {
 func startNATS(t *testing.T) string {
 	t.Helper()
 	o := natsOptions(t)
-	o.Host, o.Port, o.HTTPPort, o.Cluster, o.Routes = "127.0.0.1", server.RANDOM_PORT, 0, server.ClusterOpts{}, nil
-	o.StoreDir, o.SyncAlways, o.NoLog, o.NoSigs = t.TempDir(), false, true, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(30 * time.Second) {
-		t.Fatal("the NATS server is not ready")
-	}
-	return s.ClientURL()
+	o.Port, o.HTTPPort, o.Cluster, o.Routes, o.StoreDir, o.SyncAlways = 0, 0, server.ClusterOpts{}, nil, "", false
+	return bustest.NATS(t, o).ClientURL()
 }
 
 // changed are arguments of compose.yaml, but for what is another here: addresses, directories, and one server.
@@ -177,29 +169,14 @@ func (p *program) ready() {
 // prompt has a session run to its end, and returns the results of its tools.
 func (w *world) prompt(session, text string) (results []string) {
 	w.t.Helper()
-	live, err := w.operator.SubscribeSync(schemas.Subjects{}.LiveEvent(session))
-	if err == nil {
-		_, err = w.operator.Request(schemas.Subjects{}.Command(session, schemas.CommandPrompt), []byte(text), 30*time.Second)
-	}
+	c, err := client.New(w.operator, client.Options{Name: w.t.Name()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for {
-		m, err := live.NextMsg(time.Minute)
-		if err != nil {
-			w.t.Fatalf("%v, after %q", err, results)
-		}
-		events, err := schemas.DecodeLog(session, m.Header, m.Data, nil)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, e := range events {
-			switch d := e.Data.(type) {
-			case *schemas.ToolExecutionEnd:
-				results = append(results, fmt.Sprintf("%s %v: %s", d.ToolName, d.IsError, d.Result.Content.JoinText()))
-			case *schemas.AgentEnd:
-				return results
-			}
-		}
+	bustest.Prompt(w.t, c.Session(session), text)
+	for _, d := range system.DataOf[*schemas.ToolExecutionEnd](bustest.Until(w.t, c.Session(session),
+		"the end of the run", system.Ends(1))) {
+		results = append(results, fmt.Sprintf("%s %v: %s", d.ToolName, d.IsError, d.Result.Content.JoinText()))
 	}
+	return results
 }

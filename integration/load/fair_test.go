@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// turnstile is a tool that notes the sessions of its calls in the order in which they begin. The first one waits until
-// it is opened.
+// turnstile is a tool that records the sessions of its calls in the order in which they begin. The first one waits
+// until it is opened.
 type turnstile struct {
 	begun  chan struct{}
 	opened chan struct{}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -75,29 +76,22 @@ func measureLatency(t *testing.T, r *system.Runner, n int) {
 
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
-// callsAlone has a session call the tool again and again, and returns the times from tool_execution_start to
+// callsAlone has a session call the tool many times, and returns the times from tool_execution_start to
 // tool_execution_end as its log has them, without that of the first.
 func callsAlone(t *testing.T, r *system.Runner, session string) (took []time.Duration) {
 	t.Helper()
 	prompt(t, r, session)
-	ctx, cancel := context.WithTimeout(t.Context(), system.Deadline)
-	defer cancel()
 	var begun time.Time
-	for e, err := range r.Store.Follow(ctx, session, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range bustest.Until(t, bustest.Client(t, r.Conn).Session(session), "the end of the run",
+		system.Ends(1)) {
 		switch e.Type() {
 		case schemas.EventToolExecutionStart:
 			begun = e.Time
 		case schemas.EventToolExecutionEnd:
 			took = append(took, e.Time.Sub(begun))
-		case schemas.EventAgentEnd:
-			return took[1:]
 		}
 	}
-	t.Fatalf("session %s never came to its end", session)
-	return nil
+	return took[1:]
 }
 
 // bare makes bare calls.

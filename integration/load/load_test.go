@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/driver"
@@ -140,10 +141,7 @@ func announce(t *testing.T, r *system.Runner) {
 
 func prompt(t *testing.T, r *system.Runner, session string) {
 	t.Helper()
-	if _, err := r.Conn.JetStream().Publish(t.Context(), r.Conn.Subjects().Command(session, schemas.CommandPrompt),
-		[]byte("go")); err != nil {
-		t.Fatal(err)
-	}
+	bustest.Prompt(t, bustest.Client(t, r.Conn).Session(session), "go")
 }
 
 // inQueue is how many calls are stored that no worker has settled.

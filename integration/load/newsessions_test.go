@@ -186,7 +186,7 @@ func startApart(b *testing.B) *apart {
 	return &apart{p, runner.PID(), worker.PID()}
 }
 
-// spawn starts a process that is told to stop when the benchmark ends.
+// spawn starts a process that is stopped when the benchmark ends.
 func spawn(b *testing.B, c process.Command) *process.Process {
 	b.Helper()
 	p, err := process.Start(c)

@@ -20,7 +20,7 @@ func once(c chan struct{}) nats.MsgHandler {
 	return func(*nats.Msg) { first.Do(func() { close(c) }) }
 }
 
-// rendezvous says that a worker has come, until it hears the word it waits for.
+// rendezvous says that a worker has come, until it gets the word that it waits for.
 func rendezvous(ctx context.Context, conn *bus.Conn, word, come, id string) error {
 	heard := make(chan struct{})
 	sub, err := conn.NATS().Subscribe(word, once(heard))
@@ -64,7 +64,7 @@ func say(t *testing.T, conn *bus.Conn, subject string) {
 }
 
 // await takes n values.
-func await[T any](t *testing.T, c <-chan T, n int, what string) {
+func await[T any](t testing.TB, c <-chan T, n int, what string) {
 	t.Helper()
 	// A run of thousands of calls may take longer than a single step.
 	limit := time.After(4 * system.Deadline)

@@ -32,7 +32,7 @@ const (
 	workerSlots = 8
 )
 
-// workerConfig is what a worker process is told.
+// workerConfig is the configuration of a worker process.
 type workerConfig struct {
 	ID    string
 	URL   string
@@ -40,7 +40,7 @@ type workerConfig struct {
 	Echo  bool   // serve echo, and nothing else
 }
 
-// serve is a worker process: it serves the tally when told so, and the bare calls that its latency is held against.
+// serve is a worker process: it serves the tally on request, and the bare calls that its latency is compared with.
 func serve(ctx context.Context, c workerConfig) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	conn, err := bus.Connect(ctx, bus.ConnOptions{URL: c.URL, Name: c.ID, Logger: log})

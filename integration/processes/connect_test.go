@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
@@ -39,22 +40,6 @@ type place struct {
 	env   []string
 	// secrets must not be seen anywhere.
 	secrets []string
-}
-
-// listen starts a server with users u, by password, and admin, and one by nkey if there is a key.
-func listen(t *testing.T, o *server.Options) *server.Server {
-	t.Helper()
-	o.Host, o.Port, o.NoLog, o.NoSigs, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, true, t.TempDir()
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server is not ready")
-	}
-	return s
 }
 
 func users() []*server.User {
@@ -84,7 +69,7 @@ func withTLS(t *testing.T, nkey bool) *place {
 		p.flags = append(p.flags, "--user", "u")
 		p.env, p.secrets = []string{"LOOPBUS_PASSWORD=" + secretPassword}, []string{secretPassword}
 	}
-	p.url = listen(t, o).ClientURL()
+	p.url = bustest.NATS(t, o).ClientURL()
 	p.admin = []nats.Option{nats.UserInfo("admin", adminPassword), nats.RootCAs(a.ca), nats.ClientCert(a.crt, a.keyPE)}
 	p.flags = append(p.flags, "--nats", p.url)
 	return p
@@ -92,7 +77,7 @@ func withTLS(t *testing.T, nkey bool) *place {
 
 // withToken is a server whose token stands in the environment, or in the URL.
 func withToken(t *testing.T, inURL bool) *place {
-	s := listen(t, &server.Options{JetStream: true, Authorization: secretToken})
+	s := bustest.NATS(t, &server.Options{JetStream: true, Authorization: secretToken})
 	p := &place{t: t, url: s.ClientURL(), admin: []nats.Option{nats.Token(secretToken)}, secrets: []string{secretToken}}
 	if inURL {
 		p.env = []string{"NATS_URL=" + strings.Replace(p.url, "//", "//"+secretToken+"@", 1)}
@@ -107,7 +92,7 @@ func withToken(t *testing.T, inURL bool) *place {
 func withContext(t *testing.T, member string) *place {
 	hub := &server.Options{JetStream: true, JetStreamDomain: "hub", Users: users(), ServerName: "hub"}
 	hub.LeafNode.Host, hub.LeafNode.Port = "127.0.0.1", server.RANDOM_PORT
-	s := listen(t, hub)
+	s := bustest.NATS(t, hub)
 	p := &place{t: t, watch: s.ClientURL(), admin: []nats.Option{nats.UserInfo("admin", adminPassword)},
 		secrets: []string{secretPassword}}
 	a := newAuthority(t)
@@ -117,7 +102,7 @@ func withContext(t *testing.T, member string) *place {
 		Scheme: "nats-leaf", User: url.UserPassword("admin", adminPassword),
 		Host: fmt.Sprintf("127.0.0.1:%d", hub.LeafNode.Port),
 	}}}}
-	l := listen(t, leaf)
+	l := bustest.NATS(t, leaf)
 	p.url = l.ClientURL()
 	p.flags = []string{"--context", p.file("hub.json", fmt.Sprintf(`{"url":%q,"user":"u","password":%q,"ca":%q,"cert":%q,
 		"key":%q,"tls_first":true,%s}`, p.url, secretPassword, a.ca, a.crt, a.keyPE, member))}
@@ -152,7 +137,7 @@ func (p *place) run(program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
-	cmd.Dir, cmd.Env, cmd.Stdin = c.Dir, c.Env, strings.NewReader("go\n") // what a chat is told
+	cmd.Dir, cmd.Env, cmd.Stdin = c.Dir, c.Env, strings.NewReader("go\n") // the input of a chat
 	out, err := cmd.CombinedOutput()
 	p.silent(program, string(out))
 	return string(out), err
@@ -211,6 +196,8 @@ func TestConnecting(t *testing.T) {
 		"TLS and nkey":        func(t *testing.T) *place { return withTLS(t, true) },
 		"token":               func(t *testing.T) *place { return withToken(t, false) },
 		"token in the URL":    func(t *testing.T) *place { return withToken(t, true) },
+		".creds":              func(t *testing.T) *place { return withCreds(t, false) },
+		"context with .creds": func(t *testing.T) *place { return withCreds(t, true) },
 		"context with domain": func(t *testing.T) *place { return withContext(t, `"jetstream_domain":"hub"`) },
 		"context with API prefix": func(t *testing.T) *place {
 			return withContext(t, `"jetstream_api_prefix":"$JS.hub.API"`)
@@ -255,15 +242,18 @@ func TestNotConnecting(t *testing.T) {
 	const wrong = "wr0ng-secret"
 	tlsServer, token := withTLS(t, false), withToken(t, false)
 	bad := token.file("bad.nk", wrong)
+	operated, stranger := withCreds(t, false), withCreds(t, false) // of another operator
 	for name, p := range map[string]*place{
 		"wrong password": {url: tlsServer.url, flags: tlsServer.flags, env: []string{"LOOPBUS_PASSWORD=" + wrong}},
 		"wrong token":    {url: token.url, flags: token.flags, env: []string{"LOOPBUS_TOKEN=" + wrong}},
+		"others' .creds": {flags: []string{"--nats", operated.url, "--creds", stranger.flags[3]}},
+		"no .creds":      {flags: []string{"--nats", operated.url, "--creds", bad}},
 		"no nkey":        {url: token.url, flags: []string{"--nats", token.url, "--nkey", bad}},
 		"no CA":          {url: tlsServer.url, flags: []string{"--nats", tlsServer.url, "--user", "u"}},
 		"no server":      {flags: []string{"--nats", "nats://u:" + wrong + "@127.0.0.1:1"}},
 		"malformed":      {flags: []string{"--nats", "nats://u:" + wrong + "@%zz"}},
 	} {
-		p.t, p.secrets = t, []string{wrong, secretPassword, secretToken}
+		p.t, p.secrets = t, append(stranger.secrets, wrong, secretPassword, secretToken)
 		for program, args := range map[string][]string{"runner": {"serve"}, "toolworker": nil, "replay": {"list"}} {
 			out, err := p.run(program, args...)
 			if err == nil || len(bytes.TrimSpace([]byte(out))) == 0 {

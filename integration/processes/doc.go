@@ -1,5 +1,5 @@
 // Package processes runs the commands of the project as processes of their own and does to them what happens to
-// processes: they are killed at chosen points of a run, suspended, told to stop, started again, and left at rest in
+// processes: they are killed at chosen points of a run, suspended, stopped, started again, and left at rest in
 // great numbers.
 //
 // Where a process dies is chosen by what it sends: it is connected through a gateway (package

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -20,6 +21,7 @@ type tried struct {
 	args    []string
 	roles   []permissions.Name
 	want    string
+	alone   bool // tried with all of its roles and nothing beside it, and not without one of their subjects
 }
 
 // rowsOf are the commands of a table's rows, but for those that serve.
@@ -27,10 +29,12 @@ func rowsOf(t *testing.T) (all []tried) {
 	t.Helper()
 	for _, c := range permissions.Commands() {
 		add := func(program, args, want string) {
-			all = append(all, tried{program, strings.Fields(args), c.Roles, want})
+			all = append(all, tried{program: program, args: strings.Fields(args), roles: c.Roles, want: want})
 		}
 		switch c.Name {
 		case "runner serve, toolworker":
+		case "replay import", "runner sessions list", "runner sessions export S", "runner sessions delete, archive, restore",
+			"console": // TestCommandsWithTheirRoles of the programs, TestPermissions of integration/deploy
 		case "runner run, runner chat":
 			add("runner", "run --session s1 go", "all done")
 			add("runner", "chat --session s1", "all done")
@@ -45,8 +49,14 @@ func rowsOf(t *testing.T) (all []tried) {
 			add("replay", "export s1", "agent_end")
 		case "replay verify S":
 			add("replay", "verify s1", "s1: ok")
-		case "replay list, verify, export --all":
+		case "replay rerun":
+			add("replay", "rerun s1 --at 1", "1 call answered from the log of s1")
+			add("replay", "rerun s1 --at 1 --model rehearsal", "0 not in it")
+		case "replay list, tree, diff, verify, export --all":
 			add("replay", "list", "s1")
+			add("replay", "tree s1", "s1")
+			add("replay", "diff s1 s1", "the same")
+			all[len(all)-1].alone = true // s1 goes on between its two readings while others run
 			add("replay", "verify", "0 bad")
 			add("replay", "export --all", "agent_end")
 		default:
@@ -115,7 +125,7 @@ func TestCommandsKeepToTheirRoles(t *testing.T) {
 func (p *place) missing(t *testing.T, rows []tried, role permissions.Name, subject string) {
 	for i, c := range rows {
 		n := slices.Index(subjectsOf(t, c.roles...), subject)
-		if !slices.Contains(c.roles, role) || n < 0 {
+		if !slices.Contains(c.roles, role) || n < 0 || c.alone {
 			continue
 		}
 		at := &place{t: t, url: p.url}
@@ -164,7 +174,7 @@ func configured(t *testing.T, users []permissions.User, missing map[string]strin
 			func(allowed string) bool { return allowed == missing[u.Username] })
 	}
 	o.JetStream = true
-	p.url = listen(t, o).ClientURL()
+	p.url = bustest.NATS(t, o).ClientURL()
 	return p
 }
 

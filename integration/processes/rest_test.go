@@ -157,7 +157,7 @@ type use struct {
 
 func measure() use {
 	runtime.GC()
-	runtime.GC()              // what pools held
+	runtime.GC()              // what pools kept
 	<-time.After(time.Second) // the collector has work left
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -169,7 +169,7 @@ func measure() use {
 }
 
 // TestAtRest brings many sessions to rest, half of them waiting for a tool, and holds what that costs a runner against
-// what it costs to have none. Then it wakes some of them. It does not run beside other tests.
+// what it costs to have none. Then it wakes some of them. It is not parallel.
 func TestAtRest(t *testing.T) {
 	r := newResting(t)
 	r.bring("warm", warmUp)
@@ -255,7 +255,7 @@ func (r *resting) wakeOne(session string, waits bool) time.Duration {
 	}
 	defer func() { _ = live.Unsubscribe() }()
 	since := time.Now()
-	r.send(session, kind, "", payload)
+	r.publish(session, kind, "", payload)
 	if _, err := live.NextMsg(system.Deadline); err != nil {
 		r.t.Fatalf("session %s does not go on: %v", session, err)
 	}

@@ -105,7 +105,7 @@ func TestEveryRow(t *testing.T) {
 			}
 			at := killAt(r.point)
 			w.runner("first", plays, at)
-			w.prompt("s1")
+			w.prompt("s1", "go")
 			w.await(at)
 			w.runner("second", twoCalls, nil)
 			w.write("go", "")

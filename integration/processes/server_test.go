@@ -77,7 +77,7 @@ func TestTheServerIsKilled(t *testing.T) {
 			w.toolworker("w1", nil)
 			w.runner("r1", responses{calls(bash(note("a")+"; echo A"), read("file")), slow(200)}, at)
 			w.write("file", "content")
-			w.prompt("s1")
+			w.prompt("s1", "go")
 			w.await(at)
 			server.start(t)
 			got := outcomeOf(w.ended("s1"))

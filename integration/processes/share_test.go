@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -64,8 +65,8 @@ func TestAStoppedRunnerHandsOver(t *testing.T) {
 	for i := range 20 {
 		s := fmt.Sprintf("s%d", i)
 		sessions = append(sessions, s)
-		w.prompt(s)
-		w.until(s, "its reply", nth(schemas.EventMessageStart, 2))
+		w.prompt(s, "go")
+		w.until(s, "its reply", bustest.Nth(2, schemas.EventMessageStart))
 	}
 	w.runner("second", responses{text("done")}, nil, "--takeover", patient)
 	since := time.Now()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -91,7 +90,7 @@ func TestSteeringWithoutARunner(t *testing.T) {
 	w.toolworker("w1", nil)
 	first := w.runner("first", listening, nil)
 	for _, s := range unattended {
-		w.prompt(s.session)
+		w.prompt(s.session, "go")
 	}
 	w.awaitRuns(len(unattended))
 	if err := first.Kill(); err != nil {
@@ -99,7 +98,7 @@ func TestSteeringWithoutARunner(t *testing.T) {
 	}
 	for _, s := range unattended {
 		for _, c := range s.commands {
-			w.send(s.session, c.kind, "", c.payload)
+			w.publish(s.session, c.kind, "", c.payload)
 		}
 	}
 	w.runner("second", listening, nil, "--abort-grace", "30s")
@@ -169,7 +168,7 @@ func outcomesOf(log []schemas.Event) map[string]string {
 	return all
 }
 
-// TestTheSameCommandAgain sends each command again and again: within the stream's window for duplicates, after it, and
+// TestTheSameCommandAgain sends each command several times: within the stream's window for duplicates, after it, and
 // to the next runner. It has one effect.
 func TestTheSameCommandAgain(t *testing.T) {
 	t.Parallel()
@@ -184,7 +183,7 @@ func TestTheSameCommandAgain(t *testing.T) {
 		{schemas.CommandFollowUp, `{"id":"x2","text":"then"}`},
 		{schemas.CommandCancelInput, `{"id":"x3","inputId":"x2"}`},
 	}
-	w.send("s1", prompt.kind, "p1", prompt.payload)
+	w.publish("s1", prompt.kind, "p1", prompt.payload)
 	w.awaitRuns(1)
 	for range 2 {
 		for _, c := range commands {
@@ -223,10 +222,6 @@ func (w *world) sendAgain(session string, c steer) {
 		w.t.Fatal(err)
 	}
 	system.Eventually(w.t, "the stream has forgotten "+id, func() bool {
-		m := nats.NewMsg(w.conn.Subjects().Command(session, c.kind))
-		m.Data = []byte(c.payload)
-		m.Header.Set(nats.MsgIdHdr, id)
-		ack, err := w.conn.JetStream().PublishMsg(w.t.Context(), m)
-		return err == nil && !ack.Duplicate
+		return !w.publish(session, c.kind, id, c.payload).Duplicate
 	})
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/integration/internal/wire"
@@ -123,13 +125,13 @@ func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
 	w := newWorld(t)
 	silent := script{"hang": {slow(3_600_000)}}
 	first := w.runner("first", silent, nil, "--idle-timeout", "0", "--takeover", inbox.DefaultTakeover.String())
-	w.send("s1", schemas.CommandPrompt, "", "hang")
-	w.until("s1", "its reply", nth(schemas.EventMessageStart, 2))
+	w.prompt("s1", "hang")
+	w.until("s1", "its reply", bustest.Nth(2, schemas.EventMessageStart))
 	if err := first.Freeze(); err != nil {
 		t.Fatal(err)
 	}
 	second := w.runner("second", silent, nil, "--idle-timeout", "0", "--takeover", inbox.DefaultTakeover.String())
-	w.until("s1", "its reply elsewhere", nth(schemas.EventMessageStart, 3))
+	w.until("s1", "its reply elsewhere", bustest.Nth(3, schemas.EventMessageStart))
 	if err := first.Thaw(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	since := time.Now()
-	w.until("s1", "its reply once more", nth(schemas.EventMessageStart, 4))
+	w.until("s1", "its reply once more", bustest.Nth(4, schemas.EventMessageStart))
 	if took := time.Since(since); took > inbox.DefaultTakeover+slack {
 		t.Errorf("the session went on only %s after SIGKILL", took)
 	}
@@ -154,11 +156,11 @@ func (w *world) keepAwake(each int) (sessions []string) {
 		for i := range each {
 			s := fmt.Sprintf("%s%d", next, i)
 			sessions = append(sessions, s)
-			w.send(s, schemas.CommandPrompt, "", next)
-			w.until(s, "its reply", nth(schemas.EventMessageStart, 2))
+			w.prompt(s, next)
+			w.until(s, "its reply", bustest.Nth(2, schemas.EventMessageStart))
 			if next == "model" {
-				w.send(s, schemas.CommandFollowUp, "", "more")
-				w.until(s, "the follow-up", nth(schemas.EventCommandAccepted, 2))
+				bustest.Command(w.t, w.session(s), &schemas.FollowUp{Input: client.Text("more")})
+				w.until(s, "the follow-up", bustest.Nth(2, schemas.EventCommandAccepted))
 			}
 		}
 	}
@@ -204,7 +206,7 @@ func TestARunnerIsSuspendedBeforeItDispatches(t *testing.T) {
 		}
 	})
 	suspended := w.runner("suspended", twoCalls, at)
-	w.prompt("s1")
+	w.prompt("s1", "go")
 	w.await(at)
 	w.runner("other", twoCalls, nil)
 	w.ended("s1")
@@ -220,16 +222,6 @@ func TestARunnerIsSuspendedBeforeItDispatches(t *testing.T) {
 		t.Errorf("executions (-want +got):\n%s", d)
 	}
 	wantExplained(t, w.ended("s1"), "suspended", "other")
-}
-
-// nth holds for the nth event of a type.
-func nth(want schemas.EventType, n int) func(schemas.Event) bool {
-	return func(e schemas.Event) bool {
-		if e.Type() == want {
-			n--
-		}
-		return n == 0
-	}
 }
 
 // rejoined waits until a runner reads partitions.

@@ -4,11 +4,10 @@ package processes_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -21,8 +20,7 @@ func (w *world) forget(worker string) {
 		w.t.Fatal(err)
 	}
 	for _, tool := range served {
-		if err := announced.Purge(w.t.Context(), schemas.AnnouncementKey(tool, worker),
-			jetstream.PurgeTTL(time.Minute)); err != nil {
+		if err := announced.Delete(w.t.Context(), schemas.AnnouncementKey(tool, worker)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -37,8 +35,8 @@ func TestNobodyServesTheTool(t *testing.T) {
 	if err := only.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w.prompt("s1")
-	w.until("s1", "the call", nth(schemas.EventToolExecutionStart, 1))
+	w.prompt("s1", "go")
+	w.until("s1", "the call", bustest.Nth(1, schemas.EventToolExecutionStart))
 	w.forget("w1")
 	want := outcome{
 		Reasons: []schemas.TerminationReason{schemas.EndNoToolCalls}, Replies: []string{"", "I see"},
@@ -50,7 +48,7 @@ func TestNobodyServesTheTool(t *testing.T) {
 }
 
 // TestAnAbortedCallIsNotBegunLater aborts a run whose call waits for a worker. One that comes after the end of the run
-// has never heard that the call was cancelled.
+// never got the cancellation of the call.
 func TestAnAbortedCallIsNotBegunLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,9 +57,9 @@ func TestAnAbortedCallIsNotBegunLater(t *testing.T) {
 	if err := only.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	w.prompt("s1")
+	w.prompt("s1", "go")
 	system.Eventually(t, "the call waits", func() bool { return w.stored(schemas.StreamTools) == 1 })
-	w.send("s1", schemas.CommandAbort, "", "{}")
+	bustest.Command(t, w.session("s1"), &schemas.Abort{})
 	w.until("s1", "the end of the run", system.Ends(1))
 	w.toolworker("w2", nil)
 	want := outcome{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -61,11 +62,11 @@ func TestAWorkerIsKilled(t *testing.T) {
 				at := killAt(c.at())
 				w.toolworker("w1", at)
 				w.runner("r1", responses{calls(c.call), text("done")}, nil)
-				w.prompt("s1")
+				w.prompt("s1", "go")
 				w.await(at)
 				killed := time.Now()
 				w.toolworker("w2", nil)
-				w.until("s1", "the call's end", nth(schemas.EventToolExecutionEnd, 1))
+				w.until("s1", "the call's end", bustest.Nth(1, schemas.EventToolExecutionEnd))
 				waited := time.Since(killed)
 				log := w.ended("s1")
 				want := outcome{

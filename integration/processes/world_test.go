@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -55,8 +58,19 @@ func (w *world) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.t.Context(), system.Deadline)
 }
 
-// send stores a command in a session's inbox. With an id, the stream recognises it for as long as it does.
-func (w *world) send(session string, kind schemas.CommandKind, id, payload string) {
+// session is a session, as a Go client sees it.
+func (w *world) session(id string) *client.Session {
+	w.t.Helper()
+	return bustest.Client(w.t, w.conn).Session(id)
+}
+
+func (w *world) prompt(session, text string) {
+	w.t.Helper()
+	bustest.Prompt(w.t, w.session(session), text)
+}
+
+// publish stores a command as it is written. With an id, the stream recognises it for as long as it does.
+func (w *world) publish(session string, kind schemas.CommandKind, id, payload string) *jetstream.PubAck {
 	w.t.Helper()
 	m := nats.NewMsg(w.conn.Subjects().Command(session, kind))
 	m.Data = []byte(payload)
@@ -65,31 +79,17 @@ func (w *world) send(session string, kind schemas.CommandKind, id, payload strin
 	}
 	ctx, cancel := w.deadline()
 	defer cancel()
-	if _, err := w.conn.JetStream().PublishMsg(ctx, m); err != nil {
-		w.t.Fatalf("send %s %s to session %s: %v", kind, id, session, err)
+	ack, err := w.conn.JetStream().PublishMsg(ctx, m)
+	if err != nil {
+		w.t.Fatalf("publish %s %s to session %s: %v", kind, id, session, err)
 	}
-}
-
-func (w *world) prompt(session string) {
-	w.t.Helper()
-	w.send(session, schemas.CommandPrompt, "", "go")
+	return ack
 }
 
 // until follows a session's log from its first event and returns it up to the first for which last holds.
 func (w *world) until(session, what string, last func(schemas.Event) bool) (log []schemas.Event) {
 	w.t.Helper()
-	ctx, cancel := w.deadline()
-	defer cancel()
-	for e, err := range w.store.Follow(ctx, session, 1) {
-		if err != nil {
-			w.t.Fatalf("session %s, waiting for %s: %v", session, what, err)
-		}
-		if log = append(log, e); last(e) {
-			return log
-		}
-	}
-	w.t.Fatalf("session %s: never saw %s, the log is %v", session, what, system.TypesOf(log))
-	return nil
+	return bustest.Until(w.t, w.session(session), what, last)
 }
 
 // ended waits for the end of the session's first run and for everything to be settled, and returns the whole log, which

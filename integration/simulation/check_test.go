@@ -17,7 +17,7 @@ import (
 const clock = "15:04:05.000000"
 
 // checkAck holds an acknowledgement against the rule of rest: what the command did is stored, and either its session
-// waits for others or another command of it is in the queue. The second is not held for sessions that two consumers
+// waits for others or another command of it is in the queue. The second is not checked for sessions that two consumers
 // shared: one reader does not know what the other has settled. The caller holds the lock.
 func (w *world) checkAck(m *message, by string) {
 	s := &w.session(m.cmd.Session).state

@@ -16,7 +16,7 @@ type claims struct {
 	until      map[int]time.Time // when a partition that another runner should read is left, idle or not
 	shared     bool              // another runner said that it reads what this one does
 	unverified bool              // since then another runner may have read what this one did
-	pause      time.Duration     // after which a change that has failed is tried again
+	pause      time.Duration     // after which a change that has failed is retried
 	leftAt     time.Time         // when partitions were left last
 }
 
@@ -44,7 +44,7 @@ func (c *claims) reconcile(ctx context.Context) (again <-chan time.Time) {
 }
 
 // watchOverlap has what is begun verified when another runner that read the same has stopped: servers of a cluster may
-// let two consumers overlap that are made at once, and each runner settles what the other does not hear of. mu is held.
+// let two consumers overlap that are made at once, and each runner settles what the other does not receive. mu is held.
 func (c *claims) watchOverlap(v view, now *epoch) {
 	shared := now != nil && slices.ContainsFunc(now.reads, func(n int) bool { return v.reads[n] != "" })
 	if c.shared && !shared && now != nil && now.broken == nil {
@@ -192,7 +192,7 @@ func (in *inbox) verify(ctx context.Context) {
 	in.running.Go(func() { asking.Wait(); cancel() })
 }
 
-// restartAll begins the messages of a session anew that have been delivered again, and drops those that have not been,
+// restartAll begins the messages of a session anew that have been redelivered, and drops those that have not been,
 // with those behind them: when they are, they begin anew.
 func (in *inbox) restartAll(flights []*flight) {
 	in.mu.Lock()

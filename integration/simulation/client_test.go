@@ -118,7 +118,7 @@ func textOf(cmd schemas.Command) string {
 	return ""
 }
 
-// record notes what a client has sent; of a command that was sent again, the first time it was.
+// record adds what a client has sent; of a command that was sent again, the first time it was.
 func (w *world) record(cmd history.Command) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Pauses before a delivery that failed is tried again. They double.
+// Pauses before a delivery that failed is retried. They double.
 const (
 	firstPause         = 250 * time.Millisecond
 	lastPause          = 30 * time.Second

@@ -4,11 +4,11 @@
 //
 // The log is eventstore.Memory behind a network that is slow and loses things. The inbox does what package inbox does,
 // by its names: inbox_test.go, claims_test.go, epoch_test.go, flight_test.go, deliver_test.go and membership_test.go
-// stand beside the files of bus/inbox, and queue_test.go is the server. A rule that is changed there has to be changed
+// correspond to the files of bus/inbox, and queue_test.go is the server. A rule that is changed there has to be changed
 // here. Not simulated is the counting of attempts. What a process has sent arrives although the process dies; what it
 // has not sent never does; a process that is suspended stands still at the next thing it sends or receives.
 //
-// Held against it is, while it goes on: no command is acknowledged before what it did is stored, nor while its session
+// The test checks, while it runs: no command is acknowledged before what it did is stored, nor while its session
 // would have nobody left to wake it; no delta comes before what it belongs to; a runner that is awake leaves a session
 // that it has lost, within ten seconds; one that lost a session while it was suspended calls no model and no tool for
 // it. And when everything has come to rest, what package history says of outcomes, order, runs, calls and executions,
@@ -16,5 +16,5 @@
 //
 //	go test ./integration/simulation                      some seconds of random seeds
 //	go test ./integration/simulation -sim.seeds 100000    more of them
-//	go test ./integration/simulation -sim.seed 4711 -v    one of them again, told step by step
+//	go test ./integration/simulation -sim.seed 4711 -v    one of them again, each step logged
 package simulation

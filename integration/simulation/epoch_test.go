@@ -71,7 +71,7 @@ func (in *inbox) stopReading() {
 }
 
 // deleteOwn deletes the consumer in use. What is in flight stays so; acknowledgements have no effect until it is
-// delivered again. found is false if it was gone.
+// redelivered. found is false if it was not stored any more.
 func (in *inbox) deleteOwn(ctx context.Context) (found bool, err error) {
 	in.mu.Lock()
 	ep := in.epoch
@@ -103,7 +103,7 @@ func (in *inbox) sweep(ctx context.Context, live []string) error {
 	return err
 }
 
-// checked is what a check has seen, for the next one to hold against the other side.
+// checked is what a check has seen, for the next one to compare with the other side.
 type checked struct {
 	epoch     *epoch
 	delivered uint64 // by the server

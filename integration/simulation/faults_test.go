@@ -12,7 +12,7 @@ const (
 	sleeps
 	stops
 	blinks // its connection is cut for a while
-	missed // the others take it for gone, and it is not
+	missed // the others take it for dead, and it is not
 )
 
 var faults = []weighted[fault]{{30, crashes}, {35, sleeps}, {15, stops}, {10, blinks}, {10, missed}}

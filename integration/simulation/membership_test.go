@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	takeover            = time.Second // of silence, after which a runner is taken for dead
+	takeover            = time.Second // without a heartbeat, after which a runner counts as dead
 	heartbeatsPerPeriod = 4
 	entryTTL            = 10 * time.Second
 )
@@ -146,7 +146,8 @@ func (m *membership) leave() {
 	m.send("leave", func() { m.list(m.name, 0) })
 }
 
-// run sends heartbeats until ctx ends. It calls ready once those that were listed have been heard, or are silent.
+// run sends heartbeats until ctx ends. It calls ready once those that were listed have sent a heartbeat, or have missed
+// theirs.
 func (m *membership) run(ctx context.Context, ready func()) {
 	m.subscribe(m)
 	defer m.unsubscribe(m)
@@ -202,7 +203,7 @@ func (m *membership) allSeen(ids []string) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool { return m.peers[id] == nil })
 }
 
-// dropSilent drops those that have been silent for too long; suspended says that this process may have been.
+// dropSilent drops those that have sent no heartbeat for too long; suspended says that this process may have been.
 func (m *membership) dropSilent(now time.Time, suspended bool) {
 	var silent []string
 	m.mu.Lock()
@@ -220,7 +221,7 @@ func (m *membership) dropSilent(now time.Time, suspended bool) {
 	}
 }
 
-// members is what the servers do for the runners: they hand on heartbeats, and keep a list. The world's lock guards it.
+// members is what the servers do for the runners: they forward heartbeats, and keep a list. The world's lock guards it.
 type members struct {
 	live    []*membership
 	entries map[string]time.Time // when they expire
@@ -248,11 +249,11 @@ func (w *world) broadcast(h heartbeat) {
 	}
 }
 
-// miss has the others take a runner for gone, because its connection is closed: rightly or not.
+// miss has the others take a runner for dead, because its connection is closed: rightly or not.
 func (w *world) miss(name string) {
 	r := w.draw("miss " + name)
 	if r.percent(10) {
-		return // whoever should probe it does not: it will be missed for its silence
+		return // the runner that should probe it does not: its missing heartbeats will be noticed
 	}
 	time.Sleep(r.between(100*time.Millisecond, 300*time.Millisecond))
 	w.broadcast(heartbeat{id: name, gone: true})

@@ -117,7 +117,7 @@ func ask[T any](ctx context.Context, p *process, what string, effect func() (T, 
 	replied := make(chan reply, 1)
 	r := p.draw(p.name + " " + what)
 	there, back, fault := r.latency(), r.latency(), p.faulty()
-	lost, unheard := fault && r.permille(8) || p.isCut(), fault && r.permille(8)
+	lost, unanswered := fault && r.permille(8) || p.isCut(), fault && r.permille(8)
 	if !lost {
 		time.AfterFunc(there, func() {
 			answer, err := effect()
@@ -125,7 +125,7 @@ func ask[T any](ctx context.Context, p *process, what string, effect func() (T, 
 		})
 	}
 	wait := there + back
-	if lost || unheard {
+	if lost || unanswered {
 		wait = requestTimeout + back
 	}
 	if err := sleep(ctx, wait); err != nil {
@@ -134,7 +134,7 @@ func ask[T any](ctx context.Context, p *process, what string, effect func() (T, 
 	if err := p.pass(what); err != nil {
 		return answer, err
 	}
-	if lost || unheard || p.isCut() {
+	if lost || unanswered || p.isCut() {
 		return answer, errNoAnswer
 	}
 	got := <-replied

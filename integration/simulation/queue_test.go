@@ -11,7 +11,7 @@ import (
 
 const (
 	partitions = 4
-	// goneAfter is when a reader misses the heartbeats of a consumer that is gone.
+	// goneAfter is when a reader misses the heartbeats of a deleted consumer.
 	goneAfter = 2 * time.Second
 	// duplicateWindow is how long the queues know the id of a message.
 	duplicateWindow = 10 * time.Minute

@@ -80,11 +80,11 @@ func (r *runner) open(ctx context.Context, session string) (host.SessionLog, err
 	return l, nil
 }
 
-// acts is told of everything that the log cannot fence: a call of a model or a tool. A runner that has been suspended
-// since another one wrote must not get that far.
+// acts is called for everything that the log cannot fence: a call of a model or a tool. A runner that has been
+// suspended since another one wrote must not get that far.
 func (r *runner) acts(what, session string) {
 	lost, at := r.lost(session)
-	if lost && r.asleepSince(at, maxSilence) {
+	if lost && r.asleepSince(at, maxPause) {
 		r.violated("%s: %s for %s, which another runner has extended at %s while this one was suspended", r.name, what,
 			session, at.Format(clock))
 	}
@@ -101,8 +101,8 @@ func (r *runner) lost(session string) (bool, time.Time) {
 	return r.writtenBehind(session, head, r.source)
 }
 
-// goesOn is told that a model's reply goes on. A runner that is awake must leave a session that it has lost: by then it
-// has missed its consumer, has read anew, and asked the log.
+// goesOn is called when a model's reply continues. A runner that is awake must leave a session that it has lost: by
+// then it has missed its consumer, has read anew, and asked the log.
 func (r *runner) goesOn(session string) {
 	lost, at := r.lost(session)
 	if woke := r.awakeSince(); woke.After(at) {
@@ -115,8 +115,8 @@ func (r *runner) goesOn(session string) {
 
 const leaveWithin = 10 * time.Second
 
-// maxSilence is after how long a suspension a runner has to make sure that a session is its own.
-const maxSilence = 400 * time.Millisecond
+// maxPause is after how long a suspension a runner has to make sure that a session is its own.
+const maxPause = 400 * time.Millisecond
 
 // live takes the deltas, and wants what they belong to to be stored.
 type live struct{ *process }

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// definitions are the tools there are, one for each effect, and one that lets no other call beside it.
+// definitions are the tools there are, one for each effect, and one that excludes all other calls.
 var definitions = []schemas.ToolDefinition{
 	{Name: "look", Effect: schemas.EffectReadOnly},
 	{Name: "put", Effect: schemas.EffectIdempotent},
@@ -55,7 +55,7 @@ const toolWait = 30 * time.Second
 type job struct {
 	req        schemas.ToolRequest
 	deliveries int
-	cancelled  chan struct{} // closed when it is told to stop
+	cancelled  chan struct{} // closed when it is cancelled
 	settled    bool
 }
 
@@ -126,7 +126,7 @@ func (w *world) work(j *job) {
 	}
 }
 
-// deliverCall has a worker take a call. It reports whether that one has settled it.
+// deliverCall has a worker take a call. It reports whether that worker has settled it.
 func (w *world) deliverCall(j *job) bool {
 	key := callID(j.req)
 	r := w.draw("worker " + key)
@@ -201,7 +201,7 @@ func (w *world) answer(j *job, r draw, how death, result schemas.ToolResult, isE
 	return true
 }
 
-// count notes an execution.
+// count counts an execution.
 func (w *world) count(req schemas.ToolRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

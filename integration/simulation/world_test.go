@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// world is everything there is for one seed: the servers' side, and who uses it.
+// world is everything there is for one seed: the servers' side, and its users.
 type world struct {
 	*chance
 	ctx     context.Context
@@ -75,27 +75,27 @@ func (w *world) heal() {
 	w.tell("healed")
 }
 
-// reply notes what happened. The caller holds the lock.
+// reply records what happened. The caller holds the lock.
 func (w *world) tell(format string, args ...any) {
 	if w.trace != nil {
 		*w.trace = append(*w.trace, fmt.Sprintf("%10.6f ", time.Since(w.begun).Seconds())+fmt.Sprintf(format, args...))
 	}
 }
 
-// note is tell for those who do not hold the lock.
+// note is tell for callers without the lock.
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tell(format, args...)
 }
 
-// fail notes a violation. The caller holds the lock.
+// fail records a violation. The caller holds the lock.
 func (w *world) fail(text string) {
 	w.tell("VIOLATION: %s", text)
 	w.violations = append(w.violations, fmt.Sprintf("at %.6f s: %s", time.Since(w.begun).Seconds(), text))
 }
 
-// violated is fail for those who do not hold the lock.
+// violated is fail for callers without the lock.
 func (w *world) violated(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

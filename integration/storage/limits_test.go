@@ -125,6 +125,7 @@ func TestAFullToolQueue(t *testing.T) {
 		"*"))); err != nil {
 		t.Fatal(err)
 	}
+	s.Until(t, "s1", "the end of the run", system.Ends(1)) // a call in its queue is no message of the inbox
 	settled(t, s, map[string][]string{"s1": {"go"}})
 	ends := system.DataOf[*schemas.ToolExecutionEnd](s.LogOf(t, "s1"))
 	if len(ends) != 1 || ends[0].IsError {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -57,7 +58,7 @@ func publish(t *testing.T, s *system.System, session, text string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := s.Client.JetStream().Publish(ctx, s.Client.Subjects().Command(session, schemas.CommandPrompt), []byte(text))
+	_, err := s.Session(t, session).Send(ctx, &schemas.Prompt{Input: client.Text(text)})
 	return err
 }
 

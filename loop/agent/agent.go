@@ -65,7 +65,7 @@ type Agent struct {
 	listenErr []error // of listeners, when the run could not fail for them any more
 }
 
-// shownState is what only events tell: pi's reducer (behaviour A2.7).
+// shownState is what only events tell: pi's reducer.
 type shownState struct {
 	streaming bool
 	message   schemas.Message
@@ -106,8 +106,8 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 // Prompt starts a run with a user message of the text and the images. It returns when the run is over, the listeners
 // have returned and its events are stored. When ctx is done the run is aborted as by [Agent.Abort].
 //
-// The error is a [RunError], beside a result, where the run has ended otherwise than by the model; [ErrBusy] and other
-// [RejectedError] where none was started; and that of the log or of a listener of the run's end.
+// The error is a [RunError], together with a result, where the run has ended otherwise than by the model; [ErrBusy] and
+// other [RejectedError] where none was started; and that of the log or of a listener of the run's end.
 func (a *Agent) Prompt(ctx context.Context, text string, images ...schemas.Image) (Result, error) {
 	return a.run(ctx, loop.TextBusyPrompt, &schemas.Prompt{Input: schemas.Input{Text: text, Images: images}})
 }
@@ -118,7 +118,7 @@ func (a *Agent) PromptMessages(ctx context.Context, messages ...schemas.Message)
 }
 
 // Continue is [Agent.Prompt] without a message: it starts a run from the transcript as it is; where that ends with a
-// reply, from what is queued (behaviour A2.4).
+// reply, from what is queued.
 func (a *Agent) Continue(ctx context.Context) (Result, error) {
 	return a.run(ctx, loop.TextBusyContinue, &schemas.Continue{})
 }
@@ -220,8 +220,7 @@ func (a *Agent) WaitForIdle(ctx context.Context) error {
 	}
 }
 
-// Reset empties transcript, error and queues. A run under way goes on with its own copy of the transcript (finding
-// 703).
+// Reset empties transcript, error and queues. A run under way goes on with its own copy of the transcript.
 func (a *Agent) Reset(ctx context.Context) error {
 	if err := a.d.Append(ctx, &schemas.TranscriptReplaced{ClearQueues: true}, ""); err != nil {
 		return err

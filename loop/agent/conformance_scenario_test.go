@@ -120,7 +120,7 @@ type hookScripts struct {
 	GetFollowUpMessages answers[schemas.Messages] `json:"getFollowUpMessages"`
 }
 
-// answers is the script of a hook that is asked again and again. Nil means that the hook is not installed.
+// answers is the script of a hook that is asked many times. Nil means that the hook is not installed.
 type answers[T any] []answer[T]
 
 // An answer is a value, or the text the call fails with.

@@ -13,10 +13,10 @@ import (
 // ErrBusy is wrapped by the error of a prompt or continue that finds a run under way.
 var ErrBusy = errors.New("agent is busy")
 
-// RejectedError says that a command was refused and changed nothing. Code is one of [schemas.CommandRejected].
+// RejectedError says that a command was refused and changed nothing. Code is stable; Reason is for people.
 type RejectedError struct {
 	Kind   schemas.CommandKind
-	Code   string
+	Code   schemas.RejectCode
 	Reason string
 }
 

@@ -130,7 +130,7 @@ func TestUsageThatIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestCompactionGoesOn holds that a context that is compacted again and again stays small, keeps the newest messages,
+// TestCompactionGoesOn holds that a context that is compacted many times stays small, keeps the newest messages,
 // and gives each summary to the next request.
 func TestCompactionGoesOn(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,6 @@
 //   - A reply that tells no usage at all is not believed to have had an empty context: [EstimateContext] goes on to the
 //     one before it.
 //   - [EstimateContextSince] does not believe usage from before a compaction, which tells the size of the context that
-//     is gone.
+//     is left out.
 //   - The wording of the instructions is our own.
 package compaction

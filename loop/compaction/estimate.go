@@ -80,8 +80,8 @@ func UsageTokens(u schemas.Usage) int64 {
 	return u.Input + u.Output + u.CacheRead + u.CacheWrite
 }
 
-// A ContextEstimate is the estimated size of a context, in tokens: what the last reply told, and the estimates of what
-// followed it. LastUsageIndex is the index of that reply, -1 if none tells its usage.
+// A ContextEstimate is the estimated size of a context, in tokens: what the last reply reported, and the estimates of
+// what followed it. LastUsageIndex is the index of that reply, -1 if none tells its usage.
 type ContextEstimate struct {
 	Tokens         int64 `json:"tokens"`
 	UsageTokens    int64 `json:"usageTokens"`

@@ -6,7 +6,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The roles of messages that a session holds beside those that models know.
+// The roles of messages that a session has in addition to those that models know.
 const (
 	RoleBashExecution     schemas.Role = "bashExecution"
 	RoleCustom            schemas.Role = "custom"

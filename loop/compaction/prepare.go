@@ -51,7 +51,7 @@ func Prepare(path []Entry, s Settings) *Preparation {
 	return p
 }
 
-// take returns the messages of entries that are to be summarised, and notes the files of their calls.
+// take returns the messages of entries that are to be summarised, and records the files of their calls.
 func (p *Preparation) take(entries []Entry) (messages []schemas.Message) {
 	for _, e := range entries {
 		if m := e.shown(); m != nil && e.Kind != KindCompaction {

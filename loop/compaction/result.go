@@ -59,7 +59,7 @@ func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, e
 	}, nil
 }
 
-// summaryText is the text of a reply, if it is a summary. A failure that tells nothing is told as unknown.
+// summaryText is the text of a reply, if it is a summary. A failure without a text is reported as unknown.
 func summaryText(reply *schemas.AssistantMessage, unknown string) (string, error) {
 	switch reply.StopReason {
 	case schemas.StopAborted:

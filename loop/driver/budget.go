@@ -70,8 +70,8 @@ func spent(tokens int64, cost float64, b schemas.ProfileBudget, share float64) b
 // they have counted for ten minutes; an older reply could count twice.
 const recountWithin = 5 * time.Minute
 
-// countForProfile counts a reply that is about to be stored, beside the run. The next check of the budget waits for it,
-// and so do the end of the run and the acknowledgement of the message that woke the session: should the process die
+// countForProfile counts a reply that is about to be stored, in the background. The next check of the budget waits for
+// it, and so do the end of the run and the acknowledgement of the message that woke the session: should the process die
 // before, the next one finds the reply in the log and counts it ([Driver.recount]). A failed reply is counted at once:
 // asking again removes it from the transcript.
 func (d *Driver) countForProfile(ctx context.Context, message string, reply *schemas.AssistantMessage) {

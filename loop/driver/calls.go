@@ -36,8 +36,8 @@ func (d *Driver) unready(step loop.RunTools) bool {
 // running tools have their grace. The caller holds the lock.
 func (d *Driver) mustWait(step loop.RunTools) bool { return d.local() || step.Aborted }
 
-// runTools begins the calls of a step: all are prepared before any is dispatched (behaviour A4.7). Those beyond the
-// call window wait.
+// runTools begins the calls of a step: all are prepared before any is dispatched, so that a hook that blocks one is
+// asked before another takes effect. Those beyond the call window wait.
 func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	var ready []schemas.ToolRequest
 	beyond := d.beyondWindow()
@@ -109,7 +109,10 @@ func (d *Driver) beginCall(ctx context.Context, i int, aborted bool) (*schemas.T
 	}
 	waits := false
 	if refusal == "" {
-		waits, refusal, err = d.approve(ctx, i, args)
+		args, waits, refusal, err = d.approve(ctx, i, args)
+	}
+	if !waits && err == nil && refusal == "" {
+		refusal, err = d.beginSubagent(ctx, call, args)
 	}
 	switch {
 	case waits || err != nil:
@@ -180,7 +183,7 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 		span := d.startToolSpan(ctx, req)
 		req.TraceParent = span.TraceParent()
 		d.flights[req.Call].span = span
-		err := d.tools.Dispatch(ctx, req, req.StartSeq <= d.loaded)
+		err := d.dispatchCall(ctx, req)
 		if err == nil {
 			continue
 		}
@@ -194,6 +197,14 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 		}})
 	}
 	return nil
+}
+
+// dispatchCall dispatches one call: to the session that it has begun, or to the workers of its tool.
+func (d *Driver) dispatchCall(ctx context.Context, req schemas.ToolRequest) error {
+	if session, child := d.child(req.Call); session != "" {
+		return d.promptSubagent(ctx, session, child, req)
+	}
+	return d.tools.Dispatch(ctx, req, req.StartSeq <= d.loaded)
 }
 
 // Calls that wait for the call window need no event: the state alone says which they are, so that every process that

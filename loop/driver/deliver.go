@@ -16,7 +16,7 @@ import (
 // at rest again. entered, if not nil, is called as soon as the command has its place in the order, which is when it is
 // stored.
 //
-// A command the log knows already changes nothing. An error means that the message must be delivered again, and, if it
+// A command the log knows already changes nothing. An error means that the message must be redelivered, and, if it
 // is [Lost], that the driver is to be given up. After any other the driver goes on with the other deliveries of the
 // session: one that waits for its own result drives in place of the one that has failed.
 func (d *Driver) Handle(ctx context.Context, c schemas.Command, entered func()) error {
@@ -81,7 +81,7 @@ func (d *Driver) follow(ctx context.Context, done, over <-chan struct{}, mine bo
 }
 
 // enter calls entered once what came is stored: until then another writer may own the session, and the message will be
-// delivered again. Nobody waits for it but the next message of the session. A tool's result has its place when done is
+// redelivered. Nobody waits for it but the next message of the session. A tool's result has its place when done is
 // closed.
 func (d *Driver) enter(ctx context.Context, done <-chan struct{}, entered func()) {
 	if done != nil {
@@ -111,6 +111,13 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 		d.arrivals = append(d.arrivals, arrival{cause: c.ID, result: response, call: response.Call, done: done})
 		return done, nil
 	}
+	if result, ok := c.Data.(*schemas.SubagentResult); ok && d.awaits(result) {
+		done = make(chan struct{})
+		d.arrivals = append(d.arrivals, arrival{
+			cause: c.ID, result: d.answerOf(result), call: result.Call, done: done, subagent: result,
+		})
+		return done, nil
+	}
 	_, err = d.accept(ctx, c)
 	return nil, err
 }
@@ -128,6 +135,13 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 		return nil, err
 	}
 	d.accepting = c.TraceParent
+	if refused, err = d.checkEdited(ctx, &c); err != nil {
+		return nil, err
+	}
+	if refused != nil {
+		_, err := d.append(ctx, refused, c.ID)
+		return refused, err
+	}
 	for _, data := range loop.Accept(d.state, c, json.RawMessage(raw), d.o.Rules) {
 		if _, err := d.append(ctx, data, c.ID); err != nil {
 			return nil, err
@@ -136,9 +150,11 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 			refused = r
 		}
 	}
-	if d.state.Aborted() && d.abort != nil {
-		d.abort(context.Canceled)
-		d.wake()
+	if d.state.Aborted() {
+		if d.abort != nil {
+			d.abort(context.Canceled)
+		}
+		d.wake() // where nothing is at work it may be waited for that something is asked again
 	}
 	return refused, nil
 }
@@ -193,16 +209,5 @@ func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 		return nil
 	}
 	_, err := d.append(ctx, &r, r.CommandID)
-	return err
-}
-
-// Copy puts a copy into a session that has not begun, unless the log knows the command.
-func (d *Driver) Copy(ctx context.Context, copied *schemas.SessionBranched, command string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.broken != nil || !d.state.Branchable() || d.state.Known.Has(command) {
-		return d.broken
-	}
-	_, err := d.append(ctx, copied, command)
 	return err
 }

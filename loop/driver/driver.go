@@ -19,7 +19,7 @@
 // Once a log refuses an event, the driver stops without another effect and has to be given up: its state may be ahead
 // of the log. Such an error is a [LostError]; it wraps [ErrConflict] where another writer owns the session. The next
 // process that loads the session folds its log and goes on. So it is after a panic. Any other error ends one delivery,
-// whose message is to be delivered again; the driver goes on from the state it has, as from a log ([Lost]).
+// whose message is to be redelivered; the driver goes on from the state it has, as from a log ([Lost]).
 //
 // An error or panic of the model's stream or of a hook ends the run with a failure message, and an error, panic or
 // timeout of a tool becomes the call's error result. Neither ends the process.
@@ -27,9 +27,8 @@
 // # Behaviour
 //
 // What happens in each situation, to the event, is tested by recorded scenarios of the reference implementation ("pi"),
-// in the testdata of package agent. Comments name the rule or finding where it is not obvious. Differences that are
-// meant: a reply cut off by its output limit has none of its calls executed, agent_end tells why the run ended, and on
-// a bus an abort ends the run without asking the model again.
+// in the testdata of package agent. Differences that are meant: a reply cut off by its output limit has none of its
+// calls executed, agent_end tells why the run ended, and on a bus an abort ends the run without asking the model again.
 package driver
 
 import (
@@ -65,6 +64,7 @@ type Driver struct {
 	state    *loop.State
 	loaded   uint64             // sequence driving began at: calls started up to there may have been dispatched before
 	resumed  bool               // whether [Driver.resume] has run
+	waited   bool               // the run that driving began with rested, for its sub-agents
 	driving  chan struct{}      // closed when the goroutine that drives stops; nil while none does
 	broken   error              // why the driver is to be given up
 	quit     context.CancelFunc // stops the goroutine that drives
@@ -78,7 +78,7 @@ type Driver struct {
 	spans     spans
 	accepting string // trace context of the command being accepted
 
-	tasks sync.WaitGroup // goroutines beside the one that drives
+	tasks sync.WaitGroup // background goroutines, without the one that drives
 
 	// Of the goroutine that drives:
 	flights   map[schemas.CallKey]*flight
@@ -111,7 +111,8 @@ func New(o Options, state *loop.State) *Driver {
 		o.Tracer = noTracer{}
 	}
 	d := &Driver{
-		o: o, tools: o.Tools, session: state.Session, state: state, loaded: state.Seq, resumed: state.Run == nil,
+		o: o, tools: o.Tools, session: state.Session, state: state, loaded: state.Seq,
+		resumed: state.Run == nil, waited: waits(state),
 		arrived: make(chan struct{}, 1), flights: make(map[schemas.CallKey]*flight),
 	}
 	if !o.Opened.IsZero() {
@@ -133,7 +134,7 @@ func (d *Driver) View(f func(s *loop.State)) {
 	f(d.state)
 }
 
-// Abort signals the run under way without a command: the in-memory way (behaviour A2.10). Queues stay as they are.
+// Abort signals the run under way without a command: the in-memory way. Queues stay as they are.
 func (d *Driver) Abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -248,7 +249,7 @@ func (d *Driver) stop(err error) {
 		d.drop()
 		return
 	}
-	d.loaded, d.resumed = d.state.Seq, d.state.Run == nil
+	d.loaded, d.resumed, d.waited = d.state.Seq, d.state.Run == nil, waits(d.state)
 	for _, f := range d.flights {
 		f.end(spanLeft)
 	}
@@ -284,7 +285,7 @@ func (d *Driver) GiveUp(cause error) {
 	}
 }
 
-// start runs f in a goroutine beside the one that drives. A panic of it is logged.
+// start runs f in a background goroutine. A panic of it is logged.
 func (d *Driver) start(what string, f func()) {
 	d.tasks.Go(func() { d.logPanic(panics.Guard(what, func() error { f(); return nil })) })
 }
@@ -293,7 +294,7 @@ func (d *Driver) start(what string, f func()) {
 // [Driver.Handle] and [Driver.Drive] having returned: the last of them are requests of fifteen seconds at most.
 func (d *Driver) Wait(ctx context.Context) error { return background.Wait(ctx, &d.tasks) }
 
-// after makes a request beside the run, once those before it are done. The caller holds the lock.
+// after makes a request in the background, once those before it are done. The caller holds the lock.
 func (d *Driver) after(r *background.Requests, what string, f func(ctx context.Context)) {
 	r.Add(func(f func()) { d.start(what, f) }, f)
 }

@@ -97,7 +97,7 @@ func (d *Driver) refused(ctx context.Context, seq uint64, err error) error {
 	return &LostError{Session: d.session, Seq: seq, Err: err}
 }
 
-// show awaits the listener. An error of it fails the run at this event (behaviour, finding 516).
+// show awaits the listener. An error of it fails the run at this event, as in pi.
 func (d *Driver) show(ctx context.Context, s shown) error {
 	if s.event.Type == schemas.EventAgentEnd {
 		defer d.endSignal()
@@ -122,7 +122,7 @@ func (d *Driver) show(ctx context.Context, s shown) error {
 // errFailed unwinds to the loop after a run has been ended with a failure message.
 var errFailed = errors.New("run failed")
 
-// fail ends the run with a failure message in place of a reply (behaviour A2.9, finding "failures at agent level"). The
+// fail ends the run with a failure message in place of a reply: one empty text with the error. The
 // turn and the run are then ended by the steps that follow. It never returns nil: errFailed is the good end.
 func (d *Driver) fail(ctx context.Context, cause error) error {
 	var lost *LostError
@@ -166,7 +166,7 @@ func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, 
 		return nil
 	}
 	reply.API, reply.Provider, reply.Model = model.API, model.Provider, model.ID
-	if between { // the log has no reply outside a turn; pi's listeners see none begin (finding 516)
+	if between { // the log has no reply outside a turn; pi's listeners see none begin
 		if err := d.Append(ctx, &schemas.TurnStart{TurnIndex: d.turns()}, ""); err != nil {
 			return err
 		}

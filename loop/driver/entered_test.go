@@ -37,7 +37,7 @@ func (l *lateLog) Flush(ctx context.Context) error {
 }
 
 // The next command is let in when one has entered. Whoever says so before the log has said yes lets it pass one that
-// has to be delivered again.
+// has to be redelivered.
 func TestACommandHasNotEnteredBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	done := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {

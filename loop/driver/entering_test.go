@@ -26,7 +26,7 @@ func TestACommandThatWasNotTakenInHasNotEntered(t *testing.T) {
 	}
 }
 
-// Where messages may have come in behind a command, it is not tried again past them.
+// Where messages may have come in behind a command, it is not retried past them.
 func TestACommandThatEnteredAStaleSessionIsGivenBack(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"))

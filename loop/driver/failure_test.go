@@ -28,7 +28,7 @@ func opens(n *atomic.Int32) func(*host.Options) {
 }
 
 // TestAStoppedDeliveryGivesUpNothingElse stops the delivery that drives while the model is asked. The session stays
-// with the host, takes in what comes, and goes on when the message is delivered again.
+// with the host, takes in what comes, and goes on when the message is redelivered.
 func TestAStoppedDeliveryGivesUpNothingElse(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int32
@@ -312,7 +312,7 @@ func (quietSpan) TraceParent() string { return "" }
 func (quietSpan) End(driver.SpanEnd)  {}
 
 // TestAPanicWedgesNoSession has something panic once, wherever a program's own code is called. The delivery fails or
-// not; the session is free, and the message comes to its end when it is delivered again.
+// not; the session is free, and the message comes to its end when it is redelivered.
 func TestAPanicWedgesNoSession(t *testing.T) {
 	t.Parallel()
 	once := func() func() {

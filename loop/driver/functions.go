@@ -66,7 +66,7 @@ type AfterToolCall struct {
 }
 
 // AfterToolCallResult is its answer; nil members, and details that are null, leave the result as it is. There is no
-// deep merge (behaviour A4.5).
+// deep merge.
 type AfterToolCallResult struct {
 	Content   *schemas.Contents
 	Details   json.RawMessage
@@ -175,7 +175,7 @@ func (f functions) after(ctx context.Context, req schemas.HookRequest) schemas.H
 	return schemas.HookAnswer{Content: r.Content, Details: r.Details, IsError: r.IsError, Terminate: r.Terminate}
 }
 
-// beforeView is what a hook of a call is shown beside its request.
+// beforeView is what a hook of a call gets in addition to its request.
 func (d *Driver) beforeView(req schemas.HookRequest) (v BeforeToolCall) {
 	d.View(func(s *loop.State) {
 		v = BeforeToolCall{AssistantMessage: s.Run.Turn.Reply, Args: req.Args, Context: contextView(s)}
@@ -188,7 +188,7 @@ func (d *Driver) beforeView(req schemas.HookRequest) (v BeforeToolCall) {
 	return v
 }
 
-// beforeBatch is the length of the context without the results of the running batch (finding 331).
+// beforeBatch is the length of the context without the results of the running batch: pi's hooks do not see them.
 func beforeBatch(s *loop.State) int {
 	n := len(s.Transcript())
 	for _, c := range s.Run.Turn.Calls {

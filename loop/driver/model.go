@@ -24,7 +24,7 @@ const TextOverBudget = "No model was called: the budget of the run or of the ses
 
 var errNoEnd = errors.New("model stream ended without a terminal event")
 
-// callModel streams one reply into the log (behaviour A1.12, A1.13).
+// callModel streams one reply into the log: message_start with the stream's start, message_end with its end.
 func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	signal := d.runSignal(ctx)
 	if step.Aborted {
@@ -115,8 +115,8 @@ func (d *Driver) apiKey(signal context.Context, req *schemas.ModelRequest) error
 
 var errIdle = errors.New("model idle")
 
-// idleWatch cuts a model call off that has said nothing of meaning for too long (behaviour B13). It runs only while the
-// call does, never while tools work. Its zero value watches nothing.
+// idleWatch aborts a model call that has sent no event for too long; thinking and tool arguments count, pings do not.
+// It runs only while the call does, never while tools work. Its zero value watches nothing.
 type idleWatch struct {
 	clock   Clock
 	timeout time.Duration

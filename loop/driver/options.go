@@ -76,6 +76,12 @@ type Budgets interface {
 		err error)
 }
 
+// An Outbox stores commands in the inboxes of other sessions. Store returns nil once the command is not lost any more;
+// after an error it may be stored or not. A command with an id of before may be stored again.
+type Outbox interface {
+	Store(ctx context.Context, c schemas.Command) error
+}
+
 // Live publishes the updates of a session. Update must not block for long; it may join an update with the next ones.
 // Flush returns once everything given for the event is out: no delta follows the end of what it belongs to.
 type Live interface {
@@ -148,6 +154,7 @@ type Deps struct {
 	// Services are asked what the run's hooks name; nil cannot ask, so that every call that needs an answer is blocked.
 	Services Services
 	Budgets  Budgets      // nil counts nothing
+	Outbox   Outbox       // nil: calls of the tool agent are as those of any other, and begin no session
 	Tracer   Tracer       // nil: no traces
 	Logger   *slog.Logger // nil: discarded
 	Source   string       // CloudEvents source of the events, such as /loopbus/runner/<id>

@@ -6,17 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// textBlocked is the result of a call that a hook blocked without a reason (behaviour A4.2).
+// textBlocked is the result of a call that a hook blocked without a reason.
 const textBlocked = "Tool execution was blocked"
 
 // prepare does everything between tool_execution_start and execution: the tool must be known, its arguments fit, and
-// the hook agree (behaviour A4.2). It returns the arguments, or the text the call is refused with.
+// the hook agree. It returns the arguments, or the text the call is refused with.
 func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMessage, refusal string, err error) {
 	signal := d.runSignal(ctx)
 	args, err = d.arguments(signal, call)
@@ -77,7 +78,7 @@ func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, st
 	return args, "", nil
 }
 
-// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid (behaviour A4.3). The error
+// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid. The error
 // wraps the cause of ctx where that ended the check.
 func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage, error) {
 	var def *schemas.ToolDefinition
@@ -134,28 +135,30 @@ func (c *argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, err
 const textNobodyToAsk = "The call needs an approval, and an agent in memory has nobody to ask"
 
 // approve does what the decision about a call asks for: a call that needs an approval waits for it, at rest. It returns
-// whether the call waits, or the text it is refused with.
-func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (waits bool, refusal string, err error) {
+// the arguments that were agreed to, whether the call waits, or the text it is refused with.
+func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (
+	agreed json.RawMessage, waits bool, refusal string, err error,
+) {
 	call, _, ok := d.call(i)
 	switch {
 	case !ok || call.Decision == nil || !call.Decision.Ask:
-		return false, "", nil
+		return args, false, "", nil
 	case d.local():
-		return false, textNobodyToAsk, nil
+		return nil, false, textNobodyToAsk, nil
 	case call.Approval == nil:
 		if err := d.requestApproval(ctx, call, args); err != nil {
-			return false, "", err
+			return nil, false, "", err
 		}
-		call, _, _ = d.call(i)
+		call, _, _ = d.call(i) // which may have been answered already
 	}
 	if !call.AwaitsApproval() {
-		return false, call.Denied(), nil
+		return call.Agreed(args), false, call.Denied(), nil
 	}
 	if err := d.setApprovalTimer(ctx, call); err != nil {
-		return false, "", err
+		return nil, false, "", err
 	}
 	d.flights[call.Key] = &flight{args: args, waiting: true}
-	return true, "", nil
+	return nil, true, "", nil
 }
 
 func (d *Driver) requestApproval(ctx context.Context, call loop.Call, args json.RawMessage) error {
@@ -163,4 +166,55 @@ func (d *Driver) requestApproval(ctx context.Context, call loop.Call, args json.
 		Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Args: args,
 		Reason: call.Decision.Reason, By: call.Decision.By, TimeoutMs: call.Decision.TimeoutMs,
 	}, "")
+}
+
+// maxComplaint is how many bytes of what is wrong with edited arguments the refusal has.
+const maxComplaint = 4 << 10
+
+// checkEdited validates the arguments that an approve puts in place of a call's by the tool's schema, and coerces
+// them as a model's are. It returns the refusal of those that do not fit. What does not answer a waiting call is left
+// to [loop.Accept], which refuses it.
+//
+// The caller holds the lock, so that the call that is checked is the one that is answered. The check is bounded as
+// [toolargs] says, and the model's own arguments have passed the same schema.
+func (d *Driver) checkEdited(ctx context.Context, c *schemas.Command) (*schemas.CommandRejected, error) {
+	approve, ok := c.Data.(*schemas.Approve)
+	if !ok || approve.Args == nil || d.state.Known.Has(c.ID) {
+		return nil, nil
+	}
+	call := d.state.Call(approve.Call)
+	if call == nil || !call.AwaitsApproval() {
+		return nil, nil
+	}
+	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandApprove, Code: schemas.RejectInvalidArgs}
+	name := call.ToolCall.Name
+	def := d.state.Definition(name)
+	if def == nil { // such a call is refused before anybody is asked about it
+		r.Reason = fmt.Sprintf("call %s: the run has no tool %s", approve.Call, name)
+		return r, nil
+	}
+	schema, err := toolargs.Compile(def.Parameters)
+	if err != nil {
+		r.Reason = fmt.Sprintf("call %s: the schema of tool %s: %v", approve.Call, name, err)
+		return r, nil
+	}
+	args, err := schema.Validate(ctx, name, approve.Args)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("approve %s of session %s: %w", approve.Call, d.session, context.Cause(ctx))
+	case err != nil:
+		r.Reason = complaint(err)
+		return r, nil
+	}
+	c.Data = &schemas.Approve{ApprovalAnswer: approve.ApprovalAnswer, Args: args}
+	return nil, nil
+}
+
+// complaint is what is wrong with arguments, without the arguments: who sent them has them.
+func complaint(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n\nReceived arguments:\n")
+	if len(text) > maxComplaint {
+		text = strings.ToValidUTF8(text[:maxComplaint], "") + " [cut]"
+	}
+	return text
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// finish puts a call's result into the log, after the hook has seen it (behaviour A4.5).
+// finish puts a call's result into the log, after the hook has seen it.
 func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	end := &schemas.ToolExecutionEnd{
 		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key, Result: a.result.Result,
@@ -29,7 +29,10 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	f.end(failure)
 	delete(d.flights, call.Key)
 	end.Result = schemas.ValidResult(end.Result)
-	return d.emit(ctx, end, a.cause)
+	if err := d.emit(ctx, end, a.cause); err != nil || a.subagent == nil {
+		return err
+	}
+	return d.emit(ctx, loop.SubagentEnded(a.subagent), a.cause)
 }
 
 // ownResult is a copy of a result that whoever is asked about it may change.
@@ -46,10 +49,10 @@ func (d *Driver) argsOf(ctx context.Context, call loop.Call, f *flight) (args js
 	if prepared, err := d.arguments(ctx, call); err == nil {
 		args, _, _ = decided(orAllowed(call.Decision), prepared)
 	}
-	return args
+	return call.Agreed(args)
 }
 
-// patch replaces what the answer has, member by member, and names what that was (behaviour A4.5).
+// patch replaces what the answer has, member by member without merging, and names what that was.
 func patch(end *schemas.ToolExecutionEnd, a schemas.HookAnswer) (changed []string) {
 	if a.Content != nil {
 		end.Result.Content, changed = *a.Content, append(changed, "content")
@@ -79,7 +82,9 @@ func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 	for _, i := range step.Calls {
 		call, _, ok := d.call(i)
 		if f := d.flights[call.Key]; ok && f != nil && !f.cancelled {
-			f.cancelled = true
+			if f.cancelled = true; call.Subagent != "" {
+				continue // it has been told, which is owed
+			}
 			err := d.outside("cancel", func() error { return d.tools.Cancel(ctx, d.session, call.Key, call.Nonce) })
 			if err != nil {
 				d.o.Logger.Warn("tool call not cancelled", "session", d.session, "call", call.Key, "err", err)
@@ -129,6 +134,8 @@ type arrival struct {
 	partial *schemas.ToolResult
 	call    schemas.CallKey
 	done    chan struct{} // closed when the result is in the log, or will never be
+
+	subagent *schemas.SubagentResult // where it is one that answers; result is made of it
 }
 
 func (a arrival) finish() {
@@ -155,6 +162,8 @@ func (d *Driver) recordArrivals(ctx context.Context) error {
 		d.mu.Unlock()
 		var err error
 		switch {
+		case call == nil && a.subagent != nil:
+			err = d.endSubagent(ctx, a)
 		case call == nil: // it has ended meanwhile
 		case a.result != nil:
 			err = d.finish(ctx, *call, a)

@@ -23,7 +23,7 @@ func (d *Driver) resume(ctx context.Context) error {
 	var from uint64
 	var streaming, where string
 	d.View(func(s *loop.State) { from = d.loaded; streaming, where = interrupted(s) })
-	if where == "" {
+	if where == "" || d.waited {
 		return nil
 	}
 	if streaming != "" {
@@ -32,6 +32,15 @@ func (d *Driver) resume(ctx context.Context) error {
 		}
 	}
 	return d.emit(ctx, &schemas.RunResumed{From: from, Reason: where, MessageID: streaming}, "")
+}
+
+// waits reports whether a run is under way that rests: what wakes it interrupts nothing.
+func waits(s *loop.State) bool {
+	if s.Run == nil {
+		return false
+	}
+	_, rests := loop.Next(s).(loop.Rest)
+	return rests
 }
 
 // interrupted says where work was left lying, and which reply was being streamed. A run that only waits was not
@@ -48,6 +57,8 @@ func interrupted(s *loop.State) (streaming, where string) {
 		return "", "before the model was called"
 	case loop.StartCompaction, loop.Summarize:
 		return "", "before the context was summed up"
+	case loop.AbortSubagent:
+		return "", "before a sub-agent was told to stop"
 	case loop.Emit:
 		return "", fmt.Sprintf("before %s", step.Data.EventType())
 	case loop.RunTools:

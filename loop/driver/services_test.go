@@ -44,7 +44,7 @@ func agree(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookA
 	return schemas.HookAnswer{}, nil
 }
 
-// A runner that is told to stop while a service is asked has decided nothing: the next runner asks again.
+// A runner that is stopped while a service is asked has decided nothing: the next runner asks again.
 func TestAStoppedRunnerDecidesNothing(t *testing.T) {
 	t.Parallel()
 	for _, hook := range schemas.HookNames() {

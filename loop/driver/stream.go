@@ -70,7 +70,7 @@ func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessag
 	return final, err
 }
 
-// event handles what comes before the end. Deltas before start are dropped (finding 005).
+// event handles what comes before the end. Deltas before start are dropped: there is no message yet to update.
 func (c *modelCall) event(e schemas.StreamEvent) error {
 	if c.silent {
 		return nil
@@ -122,7 +122,7 @@ func (c *modelCall) update(e schemas.StreamEvent) {
 	c.feed.put(c.ctx, u)
 }
 
-// end puts the whole reply into the log. A stream without start is announced with it (finding 002).
+// end puts the whole reply into the log. A stream without start is announced with it.
 func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	final = schemas.ValidReply(final)
 	end := &schemas.MessageEnd{DurationMs: c.d.o.Clock.Now().Sub(c.started).Milliseconds()}

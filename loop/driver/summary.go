@@ -66,12 +66,8 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	if !ok {
 		return nil
 	}
-	idle := false
-	signal := d.runSignal(ctx)
-	d.View(func(s *loop.State) { idle = s.Run == nil })
-	if idle {
-		defer d.endSignal()
-	}
+	signal, end := d.summarySignal(ctx)
+	defer end()
 	started := d.o.Clock.Now()
 	reply, code := d.askForSummary(ctx, signal, request)
 	if ctx.Err() != nil {
@@ -178,8 +174,10 @@ func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
 	if q == nil {
 		return false, nil
 	}
+	signal, end := d.summarySignal(ctx)
+	defer end()
 	decision := &schemas.HookDecision{CommandID: req.CommandID}
-	err = q.ask(ctx, d.runSignal(ctx), &req, func(a schemas.HookAnswer) (bool, error) {
+	err = q.ask(ctx, signal, &req, func(a schemas.HookAnswer) (bool, error) {
 		switch {
 		case a.Cancel:
 			decision.Block, decision.Compaction = true, nil
@@ -189,63 +187,6 @@ func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
 			return true, nil
 		}
 		return false, nil
-	})
-	if err != nil {
-		return true, err
-	}
-	q.record(decision)
-	return true, d.emit(ctx, decision, req.CommandID)
-}
-
-// inquiryBeside is the inquiry of a hook that is asked at outside of a run too: then it is those of the session's
-// profile who are asked.
-func (d *Driver) inquiryBeside(ctx context.Context, hook schemas.HookName) *inquiry {
-	var refs []schemas.HookRef
-	var set loop.Settings
-	running := false
-	d.View(func(s *loop.State) { refs, set, running = s.Config.Hooks, s.Settings.Clone(), s.Run != nil })
-	if !running && d.o.InputHooks != nil {
-		refs = d.inputHooks(ctx, set)
-	}
-	return d.inquiry(hook, refs)
-}
-
-// askBeforeTree asks the services of session_before_tree about the navigation under way, once.
-func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool, err error) {
-	var req schemas.HookRequest
-	decided := true
-	d.View(func(s *loop.State) {
-		if n := s.Navigating; n != nil && n.Decision == nil {
-			command := n.Navigate
-			decided, req = false, schemas.HookRequest{CommandID: n.CommandID, Navigation: &command, Messages: s.Left(path)}
-		}
-	})
-	if decided {
-		return false, nil
-	}
-	q := d.inquiryBeside(ctx, schemas.HookSessionBeforeTree)
-	if q == nil {
-		return false, nil
-	}
-	decision := &schemas.HookDecision{CommandID: req.CommandID}
-	err = q.ask(ctx, ctx, &req, func(a schemas.HookAnswer) (changed bool, err error) {
-		if a.Cancel {
-			decision.Block = true
-			return true, errDecided
-		}
-		if a.Summary != "" {
-			decision.Summary, changed = a.Summary, true
-		}
-		if a.CustomInstructions != nil {
-			decision.CustomInstructions, changed = a.CustomInstructions, true
-		}
-		if a.ReplaceInstructions != nil {
-			decision.ReplaceInstructions, changed = a.ReplaceInstructions, true
-		}
-		if a.Label != nil {
-			decision.Label, changed = a.Label, true
-		}
-		return changed, nil
 	})
 	if err != nil {
 		return true, err

@@ -13,8 +13,8 @@ import (
 const timerTimeout = 5 * time.Second
 
 // A run's wall clock is a message in the session's own inbox, so it survives every process. Setting and cancelling it
-// is done beside the run, which waits for neither: a timer that could not be set is logged, because the run is
-// worth more than its limit; one that fires late is recognised by its run.
+// is done in the background of the run, which waits for neither: a timer that could not be set is logged, because the
+// run is worth more than its limit; one that fires late is recognised by its run.
 
 // armDeadline sets the timer of the run under way, if it has a limit.
 func (d *Driver) armDeadline() {

@@ -11,7 +11,7 @@ import (
 )
 
 // branch makes the command's session a copy of another one. What is copied is stored first, and then the command:
-// whoever finds only the former sees that nothing is left to do.
+// a runner that finds only the former sees that nothing is left to do.
 func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch) error {
 	var copied *schemas.SessionBranched
 	if b.Session != c.Session {
@@ -23,13 +23,10 @@ func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch)
 		if err != nil {
 			return err
 		}
-		if r := h.askFork(ctx, c, b); r != nil {
-			return h.reject(ctx, c.Session, *r)
-		}
 	}
 	return h.with(ctx, c.Session, alone, func(d *driver.Driver) error {
 		if copied != nil {
-			if err := d.Copy(ctx, copied, c.ID); err != nil {
+			if err := d.Copy(ctx, c, b, copied); err != nil {
 				return err
 			}
 		}
@@ -58,7 +55,7 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 }
 
 // read folds a log up to the event with that sequence, 0 for all of it, from its snapshot where that helps; saved is
-// the sequence of that one.
+// the sequence of that snapshot.
 func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
 	state *loop.State, saved uint64, err error,
 ) {

@@ -110,7 +110,7 @@ func (h *Host) configure(ctx context.Context, session string, set loop.Settings)
 	return config, h.showResources(ctx, session, &config, p)
 }
 
-// window is the least of the windows that are known of a run's models: what fits that one fits all of them.
+// window is the smallest known context window of a run's models: what fits that one fits all of them.
 func (h *Host) window(config schemas.RunConfig) (least int64) {
 	if h.o.Window == nil {
 		return config.ContextWindow
@@ -149,6 +149,9 @@ func follow(config *schemas.RunConfig, p schemas.Profile) {
 	if p.Compaction != nil {
 		config.Compaction = *p.Compaction
 	}
+	if p.Subagents != nil {
+		config.Subagents = *p.Subagents
+	}
 	config.Hooks = hooks(*config, p)
 }
 
@@ -168,13 +171,24 @@ func choose(config *schemas.RunConfig, set loop.Settings) {
 	if set.Workspace != nil {
 		config.Workspace = *set.Workspace
 	}
+	bound(&config.Limits, set)
+}
+
+// bound is what a sub-agent was given of its parent's budget.
+func bound(l *schemas.Limits, set loop.Settings) {
+	if n := set.MaxTokens; n > 0 && (l.SessionMaxTokens == 0 || n < l.SessionMaxTokens) {
+		l.SessionMaxTokens = n
+	}
+	if n := set.MaxCost; n > 0 && (l.SessionMaxCost == 0 || n < l.SessionMaxCost) {
+		l.SessionMaxCost = n
+	}
 }
 
 // policy is what the tools of a run are put together by.
 func (h *Host) policy(config schemas.RunConfig, p schemas.Profile, set loop.Settings) schemas.ToolPolicy {
 	policy := h.o.Policy
 	policy.API, policy.Provider = config.Model.API, config.Model.Provider
-	policy.Workspace, policy.Channel = config.Workspace, set.Channel
+	policy.Workspace, policy.Channel, policy.ChannelOnly = config.Workspace, set.Channel, set.ChannelOnly
 	if p.Sandbox != nil {
 		policy.Sandbox = p.Sandbox
 	}

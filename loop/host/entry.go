@@ -192,14 +192,15 @@ func (h *Host) evict() (closing []*entry) {
 	return closing
 }
 
-// save writes a snapshot if it is due. A session goes on without one.
+// save writes a snapshot if it is due: at a distance in proportion to the context, and so to what is written. A session
+// goes on without one.
 func (h *Host) save(ctx context.Context, e *entry) {
 	var raw []byte
 	var seq uint64
 	var err error
 	e.driver.View(func(st *loop.State) {
 		seq = st.Seq
-		if seq-e.saved >= max(h.o.SnapshotEvery, e.saved/4) {
+		if seq-e.saved >= max(h.o.SnapshotEvery, uint64(len(st.Messages))) {
 			raw, err = json.Marshal(st)
 			e.saved = seq
 		}

@@ -42,8 +42,8 @@ type Options struct {
 	// CheckModel says whether a model can be served; nil accepts every model.
 	CheckModel func(m schemas.ModelRef) error
 
-	// SnapshotEvery is after how many events a session at rest is saved, at least; long sessions are saved when their
-	// log has grown by a quarter, so that the work stays in proportion to the log. 0: 256.
+	// SnapshotEvery is after how many events a session at rest is saved, at least; one with a long context is saved when
+	// its log has grown by an event for each message of it, so that the work stays in proportion to the log. 0: 256.
 	SnapshotEvery uint64
 	// CacheSize is how many sessions at rest stay in memory, CacheAge for how long. They cost nothing but memory;
 	// a stale one is noticed by the log. 0: 1024 and one minute.
@@ -60,7 +60,7 @@ const DefaultCallWindow = 16
 // evicts it when it has been at rest for a while. The goroutine that delivers the message that wakes a session drives
 // it until it is at rest again. All methods may be called concurrently.
 //
-// An error of one delivery gives up that delivery: its message is to be delivered again. A session whose log is lost,
+// An error of one delivery gives up that delivery: its message is to be redelivered. A session whose log is lost,
 // or in whose driver something panicked, is given up with all its deliveries and loaded anew from its log by the next
 // one.
 type Host struct {
@@ -95,7 +95,7 @@ func New(o Options) *Host {
 }
 
 // Deliver handles one message of a session's inbox, as [driver.Driver.Handle] does. An error means that it has to be
-// delivered again, here or elsewhere; it wraps [driver.ErrConflict] if another process extends the session.
+// redelivered, here or elsewhere; it wraps [driver.ErrConflict] if another process extends the session.
 func (h *Host) Deliver(ctx context.Context, c schemas.Command, entered func()) error {
 	return h.do(c.Session, func() error { return h.deliver(ctx, c, entered) })
 }
@@ -122,9 +122,19 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 	if r := h.refuse(ctx, c); r != nil {
 		return h.reject(ctx, c.Session, *r)
 	}
-	if b, ok := c.Data.(*schemas.Branch); ok {
-		return h.branch(ctx, c, b)
+	switch d := c.Data.(type) {
+	case *schemas.Branch:
+		return h.branch(ctx, c, d)
+	case *schemas.SubagentPrompt:
+		return h.subagentPrompt(ctx, c, d, entered)
+	case *schemas.SubagentAbort:
+		return h.subagentAbort(ctx, c, d, entered)
 	}
+	return h.drive(ctx, c, entered)
+}
+
+// drive delivers a command to its session's driver.
+func (h *Host) drive(ctx context.Context, c schemas.Command, entered func()) error {
 	var in bool
 	enter := func() {
 		if in = true; entered != nil {
@@ -156,6 +166,9 @@ func (h *Host) reject(ctx context.Context, session string, r schemas.CommandReje
 		if err != nil {
 			return err
 		}
+		if err := h.unprocessed(ctx, session, r); err != nil {
+			return err
+		}
 	}
 	return h.with(ctx, session, alone, func(d *driver.Driver) error {
 		if err := d.Reject(ctx, r); err != nil {
@@ -165,7 +178,7 @@ func (h *Host) reject(ctx context.Context, session string, r schemas.CommandReje
 	})
 }
 
-// Close accepts no more, waits for the deliveries under way and for everything that drivers have begun beside them,
+// Close accepts no more, waits for the deliveries under way and for the background work of drivers,
 // and closes the logs. If ctx ends first, the drivers are stopped where they are, and the error says so; what they have
 // begun and does not end is left behind.
 func (h *Host) Close(ctx context.Context) error {

@@ -1,13 +1,11 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/loopbus/loopbus/loop"
-	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -128,32 +126,4 @@ func (h *Host) refuseTarget(ctx context.Context, c schemas.Command, entry string
 	}
 	return &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind(), Code: schemas.RejectNotFound,
 		Reason: fmt.Sprintf("Entry %s not found", entry)}
-}
-
-// askFork asks the services of session_before_fork about a copy from an entry, and returns the refusal of one that is
-// against it. A service that does not answer is not against it. It is asked again where the command comes again.
-func (h *Host) askFork(ctx context.Context, c schemas.Command, b *schemas.Branch) *schemas.CommandRejected {
-	if b.EntryID == "" || h.o.Services == nil {
-		return nil
-	}
-	for _, ref := range h.inputHooks(ctx, c.Session, loop.Settings{}) {
-		if ref.Hook != schemas.HookSessionBeforeFork {
-			continue
-		}
-		var answer schemas.HookAnswer
-		err := panics.Guard("hook service", func() (err error) {
-			answer, err = h.o.Services.Ask(ctx, ref, schemas.HookRequest{
-				Hook: ref.Hook, Session: c.Session, CommandID: c.ID, Fork: b,
-			})
-			return err
-		})
-		if err != nil {
-			h.o.Logger.Warn("service did not answer at a hook", "hook", ref.Hook, "service", ref.Name(), "session", c.Session,
-				"err", err)
-		} else if answer.Cancel {
-			return &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandBranch, Code: schemas.RejectAborted,
-				Reason: cmp.Or(answer.Reason, "The fork was cancelled by "+ref.Name())}
-		}
-	}
-	return nil
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// words splits arguments at spaces. Quotes, single or double, keep spaces; one that is not closed reaches to the end
-// (behaviour A14.3).
+// words splits arguments at spaces. Quotes, single or double, keep spaces; one that is not closed reaches to the end.
 func words(text string) (list []string) {
 	var word strings.Builder
 	var quote rune

@@ -37,7 +37,7 @@ func Expand(text string, r schemas.Resources) (expanded string, of schemas.Promp
 	return text, of, false
 }
 
-// skillPrompt shows a skill with what is asked for behind it (behaviour A14.2).
+// skillPrompt returns the prompt that shows a skill, with the user's arguments behind it.
 func skillPrompt(s schemas.Skill, args string) string {
 	text := `<skill name="` + escape(s.Name) + `" location="` + escape(s.Path) + `">` + "\nReferences are relative to " +
 		path.Dir(s.Path) + ".\n\n" + strings.TrimSpace(s.Text) + "\n</skill>"

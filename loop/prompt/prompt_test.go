@@ -66,7 +66,7 @@ Current working directory: /srv/web`
 	}
 }
 
-// Who cannot read files is offered no skill, and a workspace without resources leaves the prompt alone.
+// A model that cannot read files is offered no skill, and a workspace without resources leaves the prompt alone.
 func TestSystemPromptShowsWhatIsOfUse(t *testing.T) {
 	t.Parallel()
 	got, sources := prompt.System("", workspace, false, time.Now())

@@ -9,9 +9,8 @@ import (
 )
 
 // System returns the system prompt of a run: base, then the context files, then, if the model can read files, the
-// skills that are offered to it, then the date and the directory, which change least often last (behaviour A14.1, B37:
-// no time of day, so that vendors' caches keep the prompt for a day). sources are the files in it, in order. Without
-// resources it is base.
+// skills that are offered to it, then the date and the directory, which change most often. There is no time of day, so
+// that vendors' caches keep the prompt for a day. sources are the files in it, in order. Without resources it is base.
 func System(
 	base string,
 	r schemas.Resources,

@@ -1,4 +1,4 @@
-// Package view says what a session's state is in the terms of queries: what clients are told of it, who have not folded
+// Package view says what a session's state is in the terms of queries: for clients that have not folded
 // its log themselves.
 package view
 
@@ -33,8 +33,18 @@ type View struct{ state *loop.State }
 // Of returns the view of a state, which must not change any more.
 func Of(state *loop.State) *View { return &View{state} }
 
-// Load folds a session's log, from its snapshot where there is one. A session without a log has the sequence 0.
+// Load returns the view of what a session's log comes to, as [Fold] does.
 func Load(ctx context.Context, session string, log Log) (*View, error) {
+	state, err := Fold(ctx, session, log)
+	if err != nil {
+		return nil, err
+	}
+	return Of(state), nil
+}
+
+// Fold folds a session's log, from its snapshot where there is one. A session without a log has the sequence 0. The
+// state is the caller's.
+func Fold(ctx context.Context, session string, log Log) (*loop.State, error) {
 	state := &loop.State{Session: session}
 	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
 	if err != nil {
@@ -51,7 +61,7 @@ func Load(ctx context.Context, session string, log Log) (*View, error) {
 			return nil, fmt.Errorf("session %s after seq %d: %w", session, state.Seq, err)
 		}
 	}
-	return Of(state), nil
+	return state, nil
 }
 
 // Seq is the sequence of the newest event.
@@ -99,6 +109,9 @@ func (v *View) State() schemas.SessionState {
 	out.ContextUsage, out.Compacting = s.ContextUsage(), s.Run == nil && s.Busy() || s.Compacting != nil
 	if s.Origin != nil {
 		out.Parent = &schemas.SessionParent{Session: s.Origin.Session, Seq: s.Origin.Seq}
+	}
+	if s.Parent != nil {
+		out.Parent = s.Parent.Link.SessionParent()
 	}
 	return out
 }

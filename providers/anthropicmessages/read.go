@@ -62,7 +62,7 @@ func (r *reader) early() error {
 	return schemas.NewFailure(schemas.FailureConnection, "Anthropic stream ended before message_start")
 }
 
-// event takes in an event. Those that are not known may hold anything, and are not looked at.
+// event takes in an event. Those that are not known may have anything in them, and are ignored.
 func (r *reader) event(e sse.Event) error {
 	switch e.Name {
 	case "error":

@@ -45,7 +45,7 @@ func (s *settings) thinking() thinking {
 		t.config.OfEnabled = &anthropic.ThinkingConfigEnabledParam{
 			BudgetTokens: cmp.Or(budget, claude.MinBudget), Display: anthropic.ThinkingConfigEnabledDisplay(display),
 		}
-	case claude.AlwaysThinks(s.Model): // to be told not to is an error there
+	case claude.AlwaysThinks(s.Model): // the vendor refuses a request to stop that
 	case !s.Direct || s.ThinkingEnabled != nil:
 		t.config.OfDisabled = new(anthropic.ThinkingConfigDisabledParam)
 	}

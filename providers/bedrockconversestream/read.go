@@ -53,7 +53,7 @@ func read(s *assemble.Stream, body io.Reader) error {
 	return r.finish()
 }
 
-// frame takes in a frame. Events that are not known are not looked at.
+// frame takes in a frame. Unknown events are ignored.
 func (r *reader) frame(f eventstream.Message) error {
 	switch kind := header(f, eventstreamapi.MessageTypeHeader); kind {
 	case eventstreamapi.EventMessageType:

@@ -170,8 +170,8 @@ func TestJSONIsSentAsItIs(t *testing.T) {
 	}
 }
 
-// TestWhoThinksUnlessToldNotTo has a model whose off has a name, which is what it is told.
-func TestWhoThinksUnlessToldNotTo(t *testing.T) {
+// TestModelsThatThinkByDefault has a model whose off has a name, which the request carries.
+func TestModelsThatThinkByDefault(t *testing.T) {
 	disabled := "disabled"
 	for name, c := range map[string]struct {
 		off   *string

@@ -64,8 +64,8 @@ func (s *settings) thinking() thinking {
 	return t
 }
 
-// unthinking is what keeps a model from thinking that does so unless it is told otherwise; the catalogue says which.
-// Others are told nothing.
+// unthinking is the request that switches thinking off where a model thinks by default; the catalogue says which models
+// do. Others get nothing.
 func (s *settings) unthinking() *thinkingFields {
 	kind := s.Model.ThinkingLevels[schemas.ThinkingOff]
 	if s.Direct || !s.Model.Reasoning || kind == nil {

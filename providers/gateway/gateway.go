@@ -72,9 +72,9 @@ func (g *Gateway) Retryable(reply *schemas.AssistantMessage) bool {
 	return providers.IsRetryable(reply, window)
 }
 
-// Stream asks the model that the request names. What goes wrong is a failed reply, also a model that is not there
-// (behaviour A1.14): the iterator yields no error. It waits for a place at the provider first; the reply of a request
-// that was cancelled meanwhile is aborted.
+// Stream asks the model that the request names. What goes wrong is a failed reply, also a model that is not there: the
+// iterator yields no error, since a run ends with a reply that says why. It waits for a place at the provider first;
+// the reply of a request that was cancelled meanwhile is aborted.
 func (g *Gateway) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		r, done, err := g.prepare(ctx, req)

@@ -39,7 +39,7 @@ func api(asked *[]*providers.Request, status int, header http.Header) providers.
 	}
 }
 
-// places is a limiter that keeps what it is told.
+// places is a limiter that records its calls.
 type places struct {
 	log []string
 	err error

@@ -29,11 +29,11 @@ type Command struct {
 	now  func() time.Time
 
 	mu   sync.Mutex
-	keys map[string]*held
+	keys map[string]*cached
 }
 
-// held is a provider's key. Who has the turn may read and replace it; the program runs meanwhile.
-type held struct {
+// cached is a provider's key. The goroutine that has the turn may read and replace it; the program runs meanwhile.
+type cached struct {
 	turn  chan struct{}
 	key   string
 	until time.Time
@@ -41,7 +41,7 @@ type held struct {
 
 // NewCommand returns a source that runs the program with these arguments.
 func NewCommand(args ...string) *Command {
-	return &Command{args: args, now: time.Now, keys: map[string]*held{}}
+	return &Command{args: args, now: time.Now, keys: map[string]*cached{}}
 }
 
 // Key is [Source.Key].
@@ -49,7 +49,7 @@ func (c *Command) Key(ctx context.Context, provider string) (string, error) {
 	c.mu.Lock()
 	h := c.keys[provider]
 	if h == nil {
-		h = &held{turn: make(chan struct{}, 1)}
+		h = &cached{turn: make(chan struct{}, 1)}
 		c.keys[provider] = h
 	}
 	c.mu.Unlock()

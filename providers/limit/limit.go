@@ -1,5 +1,6 @@
-// Package limit gives out places at providers: so many requests at once, so many a minute, and none while a provider
-// asks for a pause. Who waits is served in turns by session, so that one with many requests keeps nobody else waiting.
+// Package limit limits the rate of requests to providers (backpressure): so many requests at once, so many a minute,
+// and none while a provider asks for a pause. Waiting requests are served in turns by session, so that one with many
+// requests keeps nobody else waiting.
 package limit
 
 import (
@@ -44,7 +45,7 @@ func New(o Options) *Limiter {
 	return &Limiter{o: o, providers: map[string]*provider{}}
 }
 
-// Acquire waits for a place, and returns the function that gives it back. It returns at once with the context's error
+// Acquire waits for a place, and returns the function that releases it. It returns at once with the context's error
 // when that ends, and with another if too many wait already.
 func (l *Limiter) Acquire(ctx context.Context, providerID, session string) (done func(), err error) {
 	l.mu.Lock()
@@ -109,7 +110,8 @@ type provider struct {
 	timer  *time.Timer
 }
 
-// serve gives places to those who wait, in turns, as far as the limits go. For what only time can give it sets a timer.
+// serve gives places to waiting requests, in turns, as far as the limits go. For what only time can give it sets a
+// timer.
 func (p *provider) serve(o Options) {
 	for p.queue.waiting > 0 && (o.Concurrency == 0 || p.active < o.Concurrency) {
 		now := time.Now()

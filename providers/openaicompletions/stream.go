@@ -86,7 +86,7 @@ func options(req *providers.Request, c *Compat, tap *transport.Tap) ([]option.Re
 	}
 	opts = append(opts, option.WithBaseURL(url))
 	if req.Model.Provider == cloudflareGateway {
-		// the gateway has a key of its own, beside that of the vendor behind it
+		// the gateway has a key of its own, in addition to the vendor's
 		opts = append(opts, option.WithHeaderDel("authorization"), option.WithAPIKey(""),
 			option.WithHeader("cf-aig-authorization", "Bearer "+req.APIKey))
 	}

@@ -57,7 +57,7 @@ func TestTheEnvironmentIsNotRead(t *testing.T) {
 	}
 }
 
-// What the catalogue says with a null cannot be told by patches of recorded cases.
+// What the catalogue says with a null cannot be expressed by patches of recorded cases.
 func TestLevelsThatDoNotExist(t *testing.T) {
 	for name, tc := range map[string]struct {
 		provider string

@@ -5,7 +5,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ThinkingFormat is how a server is told how much to think.
+// ThinkingFormat is the form in which a server gets the thinking level.
 type ThinkingFormat string
 
 // The formats. A server gets the members named; those in brackets only if the session asks for a level.

@@ -1,5 +1,5 @@
 // Package rehearsal is a model that needs no key and no network. It follows rules instead of thinking, so that loopbus
-// can be tried, tools and all, by whoever has nothing else at hand.
+// can be tried, tools and all, without any key.
 //
 // It looks at the last user message, line by line:
 //

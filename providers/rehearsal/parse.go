@@ -10,7 +10,7 @@ import (
 // rule is a line the rehearsal understands.
 type rule struct {
 	tool  string
-	shape string // as people are told
+	shape string // as help texts show it
 	parse func(rest string) any
 }
 

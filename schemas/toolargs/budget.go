@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxSteps is how much work one validation may be: steps of some nanoseconds each, most of them a schema held against
-	// a value, or a member looked at to find another.
+	// maxSteps is how much work one validation may be: steps of some nanoseconds each, most of them a schema checked
+	// against a value, or a member looked at to find another.
 	maxSteps = 10_000_000
 	// lookEvery is how many steps go by between two looks at the context, and before the first.
 	lookEvery = 10_000
@@ -60,7 +60,7 @@ func (b *budget) goesOn() bool {
 
 // end ends the validation.
 func (b *budget) end(err error) {
-	b.err, b.lookAt = err, math.MaxInt // so that spend hears of it
+	b.err, b.lookAt = err, math.MaxInt // so that spend sees it at once
 }
 
 // patternTimer counts the time of patterns against the budget.

@@ -1,5 +1,5 @@
-// Package toolargs holds the arguments of a tool call against the tool's JSON Schema and bends what a model got
-// slightly wrong, as pi does (behaviour A4.3): "5" becomes 5 where an integer is wanted, null becomes "", and so on.
+// Package toolargs validates the arguments of a tool call by the tool's JSON Schema and bends what a model got
+// slightly wrong, as pi does: "5" becomes 5 where an integer is wanted, null becomes "", and so on.
 //
 // What it says is part of the contract: a model reads the errors, and sessions recorded by pi are compared with ours
 // word by word. So are the order of the lines, their paths, and the quoted arguments, which look as JavaScript's
@@ -16,7 +16,7 @@
 //     cannot be compiled makes the whole schema an error.
 //   - Patterns are JavaScript's, as with its flag u. Go's regexp has those that it can take, regexp2 those with
 //     lookaround, backreferences or more than a thousand repetitions.
-//   - Violations are reported in a fixed order of keywords, children before the complaint of their parent, and at most
+//   - Violations are reported in a fixed order of keywords, children before the error of their parent, and at most
 //     eight of them.
 //   - Strings are measured in Unicode code points, numbers are IEEE doubles.
 //
@@ -32,7 +32,7 @@
 // a million values, with a pattern of more than 4 KiB, or whose patterns come to more than 65,536 instructions. A
 // validation ends after 10 million steps, which take about half a second, after a second of patterns (a pattern of
 // regexp2 may be another 200 ms late), or when its context ends. A part of a schema that several references name is
-// held against a value once. Arguments are nested no deeper than 1000, and an error quotes no more than 256 KiB of
+// checked against a value once. Arguments are nested no deeper than 1000, and an error quotes no more than 256 KiB of
 // them.
 package toolargs
 
@@ -115,7 +115,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	v, err := parseJSON(args)
 	if err != nil {
 		lines := []violation{{"root", "must be JSON: " + err.Error()}}
-		return nil, errors.New(complaint(toolName, lines, args))
+		return nil, errors.New(errorText(toolName, lines, args))
 	}
 	b := newBudget(ctx.Done())
 	changed := s.coercion != nil && s.coercion.apply(b, &v)
@@ -134,10 +134,10 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	case fits:
 		return args, nil
 	}
-	return nil, errors.New(complaint(toolName, violations, pretty(args)))
+	return nil, errors.New(errorText(toolName, violations, pretty(args)))
 }
 
-// violations walks again, this time to the end and taking notes.
+// violations walks again, this time to the end, and records the violations.
 func (s *Schema) violations(b *budget, v *value) []violation {
 	w := walker{budget: b}
 	var r report
@@ -151,8 +151,8 @@ func (s *Schema) violations(b *budget, v *value) []violation {
 	return r.violations
 }
 
-// complaint is the text of an error.
-func complaint(toolName string, lines []violation, received []byte) string {
+// errorText is the text of an error.
+func errorText(toolName string, lines []violation, received []byte) string {
 	var b strings.Builder
 	b.WriteString(`Validation failed for tool "` + toolName + "\":\n")
 	for _, line := range lines {
@@ -167,7 +167,7 @@ func complaint(toolName string, lines []violation, received []byte) string {
 	return b.String()
 }
 
-// maxReceived is how many bytes of the arguments a complaint quotes. Printed in lines, what is deeply nested may be a
+// maxReceived is how many bytes of the arguments an error quotes. Printed in lines, what is deeply nested may be a
 // thousand times as long as it came.
 const maxReceived = 256 << 10
 

@@ -10,7 +10,7 @@ import (
 type node struct {
 	checks      []check
 	unevaluated bool // of a root: some schema of the document asks what has been evaluated
-	uses        int  // how many places refer to it, or hold it against the same value
+	uses        int  // how many places refer to it, or check the same value by it
 }
 
 // check is one keyword. It runs for values of the kinds in on and reports whether the value passes.
@@ -59,7 +59,7 @@ func (w *walker) walk(n *node, v *value, r *report, sc *scope) bool {
 	return ok
 }
 
-// visit is a node held against a value, with or without a report.
+// visit is a node checked against a value, with or without a report.
 type visit struct {
 	node      *node
 	value     *value
@@ -77,7 +77,7 @@ type outcome struct {
 const visitSteps = 16
 
 // visit walks with a report and a scope of its own. What has several uses is walked once for a value: references that
-// refer to others again and again would else double the work with each.
+// refer to others many times would else double the work with each.
 func (w *walker) visit(n *node, v *value, reporting, scoped bool) outcome {
 	key := visit{n, v, reporting}
 	if out, ok := w.known[key]; ok {
@@ -147,7 +147,7 @@ type report struct{ violations []violation }
 
 func (r *report) full() bool { return r != nil && len(r.violations) >= maxViolations }
 
-// add notes a violation at the walker's place, and returns false as the check that found it has to.
+// add records a violation at the walker's place, and returns false as the check that found it has to.
 func (r *report) add(w *walker, message string) bool { return r.addAt(dotted(w.path), message) }
 
 func (r *report) addAt(path, message string) bool {

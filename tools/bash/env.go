@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/environ"
 )
 
-// DefaultEnv is what commands are told of the worker's environment. A final * stands for any ending.
+// DefaultEnv is the part of the worker's environment that commands get. A final * stands for any ending.
 func DefaultEnv() []string { return environ.Default() }
 
 // allowed picks the variables whose names are allowed.

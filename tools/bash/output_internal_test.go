@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// However much a command writes, what is held does not grow.
+// However much a command writes, what is in memory does not grow.
 func TestOutputIsHeldInConstantMemory(t *testing.T) {
 	o := newOutput(&attic{dir: t.TempDir(), most: 1 << 30, total: 1 << 40, keep: time.Hour})
 	chunk := bytes.Repeat([]byte("0123456789abcde\n"), 2048)

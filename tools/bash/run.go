@@ -28,7 +28,7 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 	if err != nil {
 		return ending{}, fmt.Errorf("make a pipe for the output: %w", err)
 	}
-	defer func() { _ = reader.Close() }() // what it held has been read
+	defer func() { _ = reader.Close() }() // what it buffered has been read
 	cmd, release, err := s.command(command, dir)
 	if err != nil {
 		_ = writer.Close()

@@ -184,7 +184,7 @@ func renamed(list, known []string) []string {
 	return out
 }
 
-// However much a command writes, what is held does not grow.
+// However much a command writes, what is in memory does not grow.
 func TestGigabyteInConstantMemory(t *testing.T) {
 	dir := t.TempDir()
 	tool, _ := setUp(t, bash.Options{TempDir: dir, SpillBytes: 1 << 20})

@@ -50,7 +50,7 @@ const description = "Edit a file by replacing exact text. Each edits[].oldText m
 	"original file. Use one call with several edits for several places in one file. Keep oldText as short as possible " +
 	"while unique."
 
-// maxFile is the largest file in bytes that is edited: all of it is held in memory, several times.
+// maxFile is the largest file in bytes that is edited: all of it is in memory, several times.
 const maxFile = 64 << 20
 
 type arguments struct {
@@ -66,7 +66,7 @@ type details struct {
 // New returns the tool, which edits files of the workspace. The caller keeps it open as long as the tool is used.
 //
 // An argument that edit does not know is refused by its name, once the names of other tools have been applied: a model
-// that asks for replace_all is told that there is no such thing, and does not find out from the file. The tool holds
+// that asks for replace_all gets an error that says so, and need not find out from the file. The tool holds
 // arguments against its own parameters, since a vendor's form of the schema may not say that the object is closed.
 //
 // It is unsafe to carry out a call twice: the new text may contain the old one, and would be put in again; and where it

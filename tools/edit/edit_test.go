@@ -76,7 +76,7 @@ func TestEditsLeaveTheRestAlone(t *testing.T) {
 }
 
 // What edit does not know is named, once aliases have their names, and nothing is changed. The tool itself refuses it,
-// too: a call may have been held against a schema in a vendor's form.
+// too: a call may have been validated by a schema in a vendor's form.
 func TestUnknownArguments(t *testing.T) {
 	for _, c := range []struct{ name, args, unknown string }{
 		{"at the top", `{"path":"f","edits":[{"oldText":"a","newText":"b"}],"replaceAll":true}`, "replaceAll"},

@@ -1,5 +1,5 @@
-// Package extension has the tools with which a model acts on its own session: session_branch and agent_interrupt
-// (behaviour A15.10). A runner serves them. They do what any client can do: they send commands.
+// Package extension has the tools with which a model acts on its own session: session_branch and agent_interrupt.
+// A runner serves them. They do what any client can do: they send commands.
 package extension
 
 import (

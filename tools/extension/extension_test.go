@@ -105,11 +105,11 @@ func TestInterruptAborts(t *testing.T) {
 	}
 }
 
-// Somebody without a session is told so, and nothing is sent.
+// A caller without a session gets an error, and nothing is sent.
 func TestCallersWithoutASession(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, schemas.SessionState{})
-	for _, name := range schemas.ExtensionTools() {
+	for _, name := range schemas.DefaultExtensionTools() {
 		call := callOf(`{}`)
 		call.NoSession = true
 		if text, isError, got := b.run(name, call); !isError || len(got) > 0 || text != extension.ErrNoSession.Error() {

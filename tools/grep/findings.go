@@ -77,7 +77,7 @@ func (f *findings) remember(line []byte) {
 func (f *findings) block() {
 	match := f.pending[0]
 	f.pending = f.pending[1:]
-	first := f.number - len(f.window) + 1 // number of the oldest line held
+	first := f.number - len(f.window) + 1 // number of the oldest line kept
 	for n := max(match-f.context, first); n <= min(match+f.context, f.number); n++ {
 		mark := "-"
 		if n == match {

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// compile makes the expression that lines are held against. Its syntax is Go's, which is that of ripgrep but for rarely
+// compile makes the expression that lines are matched with. Its syntax is Go's, which is that of ripgrep but for rarely
 // used parts; as there, \d, \w and \s know all of Unicode, and a pattern that asks for a line break is refused.
 func compile(args arguments) (*regexp.Regexp, error) {
 	text := regexp.QuoteMeta(args.Pattern)

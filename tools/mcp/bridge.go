@@ -32,7 +32,7 @@ type BridgeOptions struct {
 	Server ServerConfig
 	// Prefix begins the names of the tools; see [Prefixes].
 	Prefix string
-	// Environ is the environment, as of os.Environ, of which a process is told a few harmless variables; what is
+	// Environ is the environment, as of os.Environ, of which a process gets a few harmless variables; what is
 	// configured for it comes on top.
 	Environ []string
 	// Version is what the server knows of us.
@@ -43,7 +43,7 @@ type BridgeOptions struct {
 	FirstBackoff time.Duration
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order.
 	MaxTools int
-	// Offer is told of the tools once they are known and whenever they have changed. It is called by one goroutine.
+	// Offer is called with the tools once they are known and whenever they have changed. It is called by one goroutine.
 	Offer func([]tools.Tool)
 	// Logger records servers that come, go and change; nil discards. Calls, results and secrets are not logged.
 	Logger *slog.Logger
@@ -154,7 +154,7 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	cancel()
 	broken := make(chan struct{}, 1)
 	b.set(session, broken, nil)
-	b.o.Offer(list) // whoever hears of a tool may call it
+	b.o.Offer(list) // a client that knows of a tool may call it
 	b.log.Info("MCP server connected")
 	if err := b.attend(ctx, session, over, broken); err != nil {
 		return fmt.Errorf("%w%s", err, link.lastWords())

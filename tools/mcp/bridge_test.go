@@ -351,7 +351,7 @@ func TestBridgeReconnectsOverHTTP(t *testing.T) {
 	})
 }
 
-// A server that does not start is tried again, and the log says what it said, but no secret.
+// A server that does not start is retried, and the log says what it said, but no secret.
 func TestBridgeServerThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	dir, c := process(t)

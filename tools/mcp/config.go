@@ -107,7 +107,7 @@ func ParseServer(text string, getenv func(string) string) (ServerConfig, error) 
 	return c, nil
 }
 
-// finish replaces variables, notes what is secret, and checks.
+// finish replaces variables, records what is secret, and checks.
 func (c *ServerConfig) finish(getenv func(string) string) error {
 	var missing []string
 	expand := func(text string) string {

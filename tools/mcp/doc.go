@@ -13,9 +13,9 @@
 //
 // # Trust
 //
-// A server's description of its tools is what models are told, and its annotations decide whether a call is executed
+// A server's description of its tools is what models get, and its annotations decide whether a call is executed
 // again after a crash: whoever configures a server trusts it that far. It is not trusted with the environment: a
-// process is told what is configured and a few variables that are harmless, and headers of a URL go to its host only.
+// process gets what is configured and a few variables that are harmless, and headers of a URL go to its host only.
 // Values from the environment, of variables and of headers are taken out of everything that is logged or reported.
 //
 // What a server sends is bounded: messages to 16 MiB, lists to [BridgeOptions].MaxTools, descriptions and schemas to

@@ -42,7 +42,7 @@ func (p *posts) note(next http.Handler) http.Handler {
 	})
 }
 
-// follow returns a context that also ends with the request that a call came by, if there is one. end gives it back.
+// follow returns a context that also ends with the request that a call came by, if there is one. end releases it.
 func (p *posts) follow(ctx context.Context, extra *sdk.RequestExtra) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	if extra == nil || extra.Header == nil {

@@ -17,18 +17,19 @@ func in(announced []schemas.ToolDefinition, workspace, name string) *schemas.Too
 	return nil
 }
 
-// base is what the workers of the session's workspace announce, but for the runner's own tools, which come later.
+// base is what the workers of the session's workspace announce, but for the runner's own tools, which come later; and
+// nothing in a session that has the tools of its client only.
 func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []schemas.ToolDefinition,
 	_ []schemas.ToolRemoval) {
 	for _, t := range announced {
-		if t.Workspace == p.Workspace && !slices.Contains(schemas.ExtensionTools(), t.Name) {
+		if !p.ChannelOnly && t.Workspace == p.Workspace && !slices.Contains(schemas.ExtensionTools(), t.Name) {
 			tools = append(tools, t)
 		}
 	}
 	return tools, nil
 }
 
-// sandbox has tools executed elsewhere. A tool that nobody serves there is gone: it is never executed outside.
+// sandbox has tools executed elsewhere. A tool that nobody serves there is left out: it is never executed outside.
 func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition,
 	gone []schemas.ToolRemoval) {
 	if p.Sandbox == nil {
@@ -53,7 +54,7 @@ func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) 
 	[]schemas.ToolRemoval) {
 	tools = slices.Clone(tools)
 	for _, name := range schemas.ExtensionTools() {
-		if t := in(announced, "", name); t != nil && slices.Contains(p.Extensions, name) {
+		if t := in(announced, "", name); t != nil && !p.ChannelOnly && slices.Contains(p.Extensions, name) {
 			tools = append(tools, *t)
 		}
 	}
@@ -64,7 +65,7 @@ func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) 
 // the place of no tool that the session has already.
 func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_ []schemas.ToolDefinition,
 	gone []schemas.ToolRemoval) {
-	if p.Channel == "" || p.Channel == p.Workspace {
+	if p.Channel == "" || p.Channel == p.Workspace && !p.ChannelOnly {
 		return tools, nil
 	}
 	tools = slices.Clone(tools)

@@ -1,6 +1,6 @@
 // Package pipeline puts together the tools of a session, in seven layers, once per run. Each layer is a function with a
-// name, and what it did is told beside the tools, so that everybody can see why a session has a tool or has it not
-// (docs/tools.md, behaviour A15.8).
+// name, and what it did is recorded with the tools, so that everybody can see why a session has a tool or lacks it
+// (docs/tools.md).
 package pipeline
 
 import (
@@ -18,8 +18,8 @@ type Layer struct {
 		[]schemas.ToolRemoval)
 }
 
-// Layers are the seven layers, in order.
-func Layers() []Layer {
+// layers are the seven layers, in order.
+func layers() []Layer {
 	return []Layer{
 		{"base", base}, {"sandbox", sandbox}, {"extension", extension}, {"channel", channel}, {"policy", policy},
 		{"schema", normalised}, {"abort", bounded},
@@ -31,7 +31,7 @@ func Layers() []Layer {
 func Build(p schemas.ToolPolicy, announced []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolLayer) {
 	var tools []schemas.ToolDefinition
 	var report []schemas.ToolLayer
-	for _, layer := range Layers() {
+	for _, layer := range layers() {
 		next, removed := layer.Apply(p, announced, tools)
 		did := schemas.ToolLayer{Name: layer.Name, Removed: removed}
 		for _, tool := range next {

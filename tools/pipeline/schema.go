@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// normalised brings the schemas of parameters into the form that the model's vendor takes (behaviour A15.8). What else
-// a vendor asks for is its provider's business, and does not change what arguments are held against.
+// normalised brings the schemas of parameters into the form that the model's vendor takes. What else
+// a vendor asks for is its provider's business, and does not change the schema that arguments are validated by.
 func normalised(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
 	[]schemas.ToolRemoval) {
 	var change func(json.RawMessage) json.RawMessage

@@ -64,7 +64,7 @@ func (f *finder) omit(path string, why error) {
 	}
 }
 
-// reason is an error as it may be announced, without the path, which stands beside it.
+// reason is an error as it may be announced, without the path, which is a member of its own.
 func reason(err error) string {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		err = p.Err

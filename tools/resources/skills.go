@@ -15,11 +15,11 @@ import (
 
 const (
 	skillFile      = "SKILL.md"
-	maxDescription = 1024  // characters; behaviour A14.2
+	maxDescription = 1024  // characters
 	maxVisited     = 10000 // entries of a folder of skills
 )
 
-// skillName is how skills are named (behaviour A14.2).
+// skillName is how skills are named.
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // skills takes the skills below a folder.

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxSummary is how much of a template's first line describes it (behaviour A14.3).
+// maxSummary is how much of a template's first line describes it.
 const maxSummary = 60
 
 // templates takes the prompt templates of a folder.

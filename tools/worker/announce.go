@@ -40,7 +40,7 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 }
 
 // announce writes the announcements and renews them until ctx ends. Only the first time is a failure final. What there
-// is for prompts comes first: who sees the tools may begin a run.
+// is for prompts comes first: a runner that sees the tools may begin a run.
 func (w *Worker) announce(ctx context.Context) error {
 	resources := w.newResources()
 	resources.announce(ctx)
@@ -92,7 +92,7 @@ func (w *Worker) withdraw() {
 	}
 	for _, subject := range subjects {
 		msg := nats.NewMsg(subject)
-		msg.Header = nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
+		msg.Header = nats.Header{"KV-Operation": {"DEL"}}
 		if _, err := w.opts.JS.PublishMsg(ctx, msg, jetstream.WithMsgTTL(w.opts.AnnounceTTL)); err != nil {
 			w.opts.Logger.Warn("announcement not withdrawn", "worker", w.opts.ID, "key", subject, "err", err)
 		}

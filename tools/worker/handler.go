@@ -66,7 +66,7 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	return h.answer(msg, req, result, outcome != outcomeOK, took)
 }
 
-// parse reads a request and holds it against the subject it came by, which is what the server's permissions protect.
+// parse reads a request and checks it against the subject it came by, which is what the server's permissions protect.
 // One whose answer is to go where no worker may send it is malformed.
 func (w *Worker) parse(payload []byte, queue schemas.ToolQueue, session, call string) (schemas.ToolRequest, error) {
 	req, err := schemas.ParseToolRequest(payload)
@@ -88,7 +88,7 @@ func (w *Worker) parse(payload []byte, queue schemas.ToolQueue, session, call st
 	return req, nil
 }
 
-// repeatable reports whether both the tool and whoever asks say that the call may be executed again.
+// repeatable reports whether both the tool and the request say that the call may be executed again.
 func (h toolHandler) repeatable(req schemas.ToolRequest) bool {
 	return h.tool.EffectClass().Repeatable() && (req.Effect == "" || req.Effect.Repeatable())
 }
@@ -120,7 +120,7 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (resu
 	return result, outcome
 }
 
-// try runs the tool. One that does not end when it is told to is left behind after a while, and answered for: the run
+// try runs the tool. One that does not end when it is cancelled is left behind after a while, and answered for: the run
 // that waits for it must not wait for ever.
 func (h toolHandler) try(call context.Context, req schemas.ToolRequest,
 	update func(schemas.ToolResult)) (schemas.ToolResult, error) {

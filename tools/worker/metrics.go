@@ -29,7 +29,7 @@ const (
 	rejectForeign   = "foreign"   // nobody has asked for a call
 	rejectMalformed = "malformed" // answered with what is wrong
 	rejectUnsafe    = "unsafe"    // begun before, and not to be begun twice: answered that the outcome is unknown
-	rejectAbandoned = "abandoned" // the caller is gone
+	rejectAbandoned = "abandoned" // the caller has left
 )
 
 // metrics counts calls. It is one collector, so that the workers of a process have one set of labels. A nil one counts

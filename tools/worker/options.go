@@ -158,8 +158,8 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Topic is the subject that the calls of a queue match.
-func Topic(s schemas.Subjects, queue string) string { return s.Tool(queue, "*", "*") }
+// topic is the subject that the calls of a queue match.
+func topic(s schemas.Subjects, queue string) string { return s.Tool(queue, "*", "*") }
 
 // Consumer describes the durable consumer on AGENT_TOOL that all workers of a queue share. A call is given to another
 // worker when the one that has it has sent no heartbeat for ackWait; 0 means [DefaultAckWait].
@@ -167,7 +167,7 @@ func Consumer(s schemas.Subjects, queue string, ackWait time.Duration) jetstream
 	return jetstream.ConsumerConfig{
 		Durable:       queue,
 		Description:   "calls of the tool " + queue,
-		FilterSubject: Topic(s, queue),
+		FilterSubject: topic(s, queue),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       orDefault(ackWait, DefaultAckWait),
 		MaxDeliver:    -1, // giving up is the dead letter middleware's business: a limit here would strand the call

@@ -44,7 +44,7 @@ func (w *Worker) subscriber(ctx context.Context, name string) (message.Subscribe
 	})
 }
 
-// find looks for the consumer and makes it if there is none: where somebody else makes them, a worker need not be
+// find looks for the consumer and makes it if there is none: where another program makes them, a worker need not be
 // permitted to.
 func (q queue) find(ctx context.Context) (jetstream.Consumer, error) {
 	c, err := q.JS.Consumer(ctx, schemas.StreamTools, q.config.Durable)

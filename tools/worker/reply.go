@@ -25,7 +25,7 @@ func (w *Worker) abandoned(req schemas.ToolRequest) bool {
 	return errors.Is(err, nats.ErrNoResponders)
 }
 
-// reply sends an answer to a caller that is no session. Nobody stores it: a caller that is gone has no use for it.
+// reply sends an answer to a caller that is no session. Nobody stores it: a caller that has left has no use for it.
 func (a answerer) reply(answer *message.Message, to string) error {
 	msg := &nats.Msg{Subject: to, Data: answer.Payload, Header: make(nats.Header, len(answer.Metadata))}
 	for key, value := range answer.Metadata {

@@ -127,7 +127,7 @@ func (r *rig) call(tool, args string) {
 
 func (r *rig) lastCall() string { return string(schemas.NewCallKey(r.seq)) }
 
-// result is the next answer, held against its schema.
+// result is the next answer, validated by its schema.
 func (r *rig) result() schemas.ToolResponse {
 	r.t.Helper()
 	msg := within(r.t, r.results)

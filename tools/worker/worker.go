@@ -144,7 +144,7 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", tool.Queue(), err)
 		}
-		handler := router.AddHandler(queue, Topic(w.opts.Subjects, queue), subscriber,
+		handler := router.AddHandler(queue, topic(w.opts.Subjects, queue), subscriber,
 			w.opts.Subjects.Command("*", "tool_result"), answerer{w, publisher}, toolHandler{w, tool}.handle)
 		if tool.TimeoutMs > 0 {
 			handler.AddMiddleware(middleware.Timeout(milliseconds(tool.TimeoutMs)))

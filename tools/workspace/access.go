@@ -37,7 +37,7 @@ func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File,
 }
 
 // Replace makes data the whole content of a file that is open for writing. It is written in place: mode, owner and hard
-// links stay. Who is killed meanwhile may leave a part of it.
+// links stay. A process that is killed meanwhile may leave a part of it.
 func Replace(file *os.File, data []byte) error {
 	if _, err := file.WriteAt(data, 0); err != nil {
 		return err
@@ -83,6 +83,6 @@ func (w *Workspace) Exclusive(ctx context.Context, path string, f func() error) 
 	return w.queue.run(ctx, filepath.Join(a.name(), rel), f)
 }
 
-// Queued is how many calls of [Workspace.Exclusive] have taken a place in the queue for their file so far. Who starts a
-// call after it has grown comes later.
+// Queued is how many calls of [Workspace.Exclusive] have taken a place in the queue for their file so far. A test that
+// starts a call after it has grown comes later.
 func (w *Workspace) Queued() uint64 { return w.queue.entered.Load() }

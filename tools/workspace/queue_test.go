@@ -59,7 +59,7 @@ func TestExclusiveInOrder(t *testing.T) {
 	}
 }
 
-// Who gives up while it waits lets the next one through, and has the cause as its error.
+// A call that gives up while it waits lets the next one through, and has the cause as its error.
 func TestExclusiveGivenUp(t *testing.T) {
 	base := area(t)
 	w := open(t, workspace.Options{Root: base + "/root"})

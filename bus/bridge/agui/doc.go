@@ -10,8 +10,8 @@
 //     a payload {"approved": true or false, "reason": …}, and its stream follows the run that went on. The same happens
 //     with tools of the client: they are those of the session's channel workspace, the stream ends without their
 //     result, and the next run brings it, to the same process.
-//   - What cannot be taken back by deltas (a reply that was cut off, asked for again, or changed by a hook) is taken
-//     back by a snapshot.
+//   - What deltas cannot undo (a reply that was cut off, asked for again, or changed by a hook) is replaced
+//     by a snapshot.
 //
 // A client that leaves ends nothing; POST …/abort ends a run. Every stream ends with RUN_FINISHED or RUN_ERROR, also
 // when the runner stops or the log cannot be read. Requests that are refused before a stream begins have a status that

@@ -174,7 +174,7 @@ func (f *frontends) wait(ctx context.Context, call tools.Call) (schemas.ToolResu
 
 func callName(session string, key schemas.CallKey) string { return session + "/" + string(key) }
 
-// call returns a call by its name, of whoever comes first.
+// call returns a call by its name, of the first that comes.
 func (f *frontends) call(session string, key schemas.CallKey, waits int) *waiting {
 	f.mu.Lock()
 	defer f.mu.Unlock()

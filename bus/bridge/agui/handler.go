@@ -26,16 +26,25 @@ const maxInput = 32 << 20
 // Bridge serves AG-UI. Its methods may be called concurrently.
 type Bridge struct {
 	c         *client.Client
+	load      bridge.Loader
 	log       *slog.Logger
 	frontends *frontends
 }
 
-// New returns a bridge, which the caller has to [Bridge.Close] before the client. Without a logger nothing is logged.
-func New(c *client.Client, log *slog.Logger) *Bridge {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+// Options configures [New]. All may stay empty.
+type Options struct {
+	// Load reads sessions. Nil folds their logs from the first event on.
+	Load bridge.Loader
+	// Logger is given refused requests at level debug; nil discards.
+	Logger *slog.Logger
+}
+
+// New returns a bridge, which the caller has to [Bridge.Close] before the client.
+func New(c *client.Client, o Options) *Bridge {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Bridge{c: c, log: log, frontends: newFrontends(c, log)}
+	return &Bridge{c: c, load: o.Load, log: o.Logger, frontends: newFrontends(c, o.Logger)}
 }
 
 // Close withdraws the tools of clients. Calls that wait for a client are answered with an error.
@@ -81,11 +90,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	run := &run{b: b, in: in, command: bridge.CommandID(in.RunID)}
-	run.follower.Session = b.c.Session(bridge.SessionID(in.ThreadID))
-	run.tracker = client.NewTracker(run.command)
-	run.follower.Trackers = append(run.follower.Trackers, run.tracker)
-	err = run.follower.CatchUp(r.Context(), nil)
-	if err == nil {
+	if err = run.open(r.Context()); err == nil {
 		err = run.begin(r.Context())
 	}
 	if err != nil {
@@ -96,6 +101,21 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	run.stream = bridge.NewEventStream(w)
 	defer run.stream.End()
 	run.serve(r.Context())
+}
+
+// open reads what the log comes to. What has become of a command that is in the log already, its events say: they are
+// read all.
+func (r *run) open(ctx context.Context) error {
+	session := r.b.c.Session(bridge.SessionID(r.in.ThreadID))
+	r.tracker = client.NewTracker(r.command)
+	r.follower = bridge.Follower{Session: session, Load: r.b.load}
+	err := r.follower.Open(ctx)
+	if err != nil || !r.follower.State.Known.Has(r.command) {
+		r.follower.Trackers = []*client.Tracker{r.tracker}
+		return err
+	}
+	r.follower = bridge.Follower{Session: session, Trackers: []*client.Tracker{r.tracker}}
+	return r.follower.CatchUp(ctx, nil)
 }
 
 // begin does what the request asks for.
@@ -116,6 +136,7 @@ func (r *run) begin(ctx context.Context) error {
 		return r.resume(ctx)
 	case len(answers) > 0 && len(news) == 0:
 		r.current()
+		r.answered = answers
 		r.b.frontends.answer(r.follower.Session.ID(), answers) // which a worker may have to be started for
 		return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools)
 	case len(news) > 0:
@@ -150,9 +171,10 @@ func (r *run) prompt(ctx context.Context, news schemas.Messages) error {
 func (r *run) resume(ctx context.Context) error {
 	state := &r.follower.State
 	named := map[string]bool{}
+	r.decided = map[schemas.CallKey]bool{}
 	var commands []resume
 	for _, a := range r.in.Resume {
-		named[a.InterruptID] = true
+		named[a.InterruptID], r.decided[schemas.CallKey(a.InterruptID)] = true, true
 		if a.Status != "resolved" && a.Status != "cancelled" {
 			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: its status %.40q is not resolved or cancelled",
 				a.InterruptID, a.Status)}

@@ -20,7 +20,7 @@ type projection struct {
 	replies map[string]*reply
 }
 
-// reply is what a client has been told of a message that is being streamed.
+// reply is what a client has received of a message that is being streamed.
 type reply struct {
 	id       string
 	text     string

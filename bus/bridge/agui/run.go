@@ -21,9 +21,11 @@ type run struct {
 	in       *runInput
 	command  string
 	follower bridge.Follower
-	tracker  *client.Tracker // of the command
-	target   string          // the run that is followed; "" until that of the command is known
-	joined   bool            // it is not the command's
+	tracker  *client.Tracker                  // of the command
+	target   string                           // the run that is followed; "" until that of the command is known
+	joined   bool                             // it is not the command's
+	decided  map[schemas.CallKey]bool         // approvals that the client has answered
+	answered map[schemas.CallKey]inputMessage // results that it has brought
 	stream   *bridge.EventStream
 	p        *projection
 	gone     error // the client is
@@ -74,7 +76,7 @@ func (r *run) follow(ctx context.Context) {
 			}
 			quiet.Reset(settle)
 		case <-quiet.C:
-			if o, ok := r.handed(); ok {
+			if o, ok := r.waitsForClient(); ok {
 				r.finish(o)
 				return
 			}
@@ -120,7 +122,7 @@ func (r *run) ended(e *schemas.Event) (end event, over bool) {
 func refused(err error) event {
 	var rejected *client.RejectedError
 	if errors.As(err, &rejected) {
-		return event{Type: "RUN_ERROR", Message: rejected.Reason, Code: rejected.Code}
+		return event{Type: "RUN_ERROR", Message: rejected.Reason, Code: string(rejected.Code)}
 	}
 	return event{Type: "RUN_ERROR", Message: err.Error(), Code: "withdrawn"}
 }
@@ -153,8 +155,9 @@ func (r *run) outcome(reason schemas.TerminationReason, message string, u schema
 	return event{Type: "RUN_ERROR", Message: message, Code: string(reason), Usage: used}
 }
 
-// handed reports whether the run waits for the client alone: for its approval, or the result of a tool of its own.
-func (r *run) handed() (event, bool) {
+// waitsForClient reports whether the run waits for the client alone: for its approval, or the result of a tool of its
+// own. What this request has brought is on its way to the log: the run does not wait for that.
+func (r *run) waitsForClient() (event, bool) {
 	state := &r.follower.State
 	if state.Run == nil || state.Run.Turn == nil || state.Run.Turn.Streaming != "" {
 		return event{}, false
@@ -165,9 +168,9 @@ func (r *run) handed() (event, bool) {
 		id := callID(state.Run.Turn.ReplyID, n)
 		switch {
 		case c.End != nil || c.Key == "":
-		case c.AwaitsApproval():
+		case c.AwaitsApproval() && !r.decided[c.Key]:
 			interrupts = append(interrupts, interruptOf(c, id))
-		case r.frontend(c):
+		case !c.AwaitsApproval() && r.frontend(c) && !r.brought(c.Key):
 			pending = append(pending, id)
 		default:
 			return event{}, false
@@ -181,6 +184,8 @@ func (r *run) handed() (event, bool) {
 	}
 	return event{Type: "RUN_FINISHED"}, len(pending) > 0
 }
+
+func (r *run) brought(call schemas.CallKey) bool { _, ok := r.answered[call]; return ok }
 
 func interruptOf(c loop.Call, id string) interrupt {
 	i := interrupt{ID: string(c.Key), Reason: "tool_call", ToolCallID: id, ResponseSchema: approvalSchema,

@@ -55,7 +55,7 @@ func text(delta string) schemas.StreamEvent {
 	return schemas.StreamEvent{Type: schemas.StreamTextDelta, Delta: delta}
 }
 
-// What was not streamed comes with the end of the message; what was streamed and is not so is taken back.
+// What was not streamed comes with the end of the message; what was streamed and turns out otherwise is replaced.
 func TestTheEndOfAReply(t *testing.T) {
 	t.Parallel()
 	call := schemas.ToolCall{ID: "x", Name: "ls", Arguments: json.RawMessage(`{"a":1}`)}
@@ -106,7 +106,7 @@ func TestAStopIsAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := New(c, nil)
+	b := New(c, Options{})
 	t.Cleanup(b.Close)
 	ctx, stop := context.WithCancel(t.Context())
 	w := httptest.NewRecorder()
@@ -132,7 +132,7 @@ func TestBadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := New(c, nil)
+	b := New(c, Options{})
 	t.Cleanup(b.Close)
 	for body, want := range map[string]string{
 		`{`:                                 "no input of a run",

@@ -27,7 +27,7 @@ type approvals struct {
 // approvalID is the session and the call.
 func approvalID(session string, call schemas.CallKey) string { return session + "/" + string(call) }
 
-// approvalList is what waits. From the first time on the connection is told of what comes and goes.
+// approvalList is what waits. From the first time on the connection gets every change.
 func (p *peer) approvalList(ctx context.Context, _ json.RawMessage) (any, error) {
 	p.asks.mu.Lock()
 	if p.asks.begun {
@@ -65,8 +65,8 @@ func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 		return nil, err
 	}
 	for _, s := range page.Sessions {
-		f := bridge.Follower{Session: p.b.c.Session(s.Session)}
-		if err := f.CatchUp(ctx, nil); err != nil {
+		f, err := p.open(ctx, p.b.c.Session(s.Session))
+		if err != nil {
 			return nil, err
 		}
 		for _, c := range bridge.Waiting(&f.State) {

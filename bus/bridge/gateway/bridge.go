@@ -24,16 +24,18 @@ type Options struct {
 	// Allowed reports whether a request may come in, with the token that its connect has shown, "" for none. Nil lets
 	// everybody in.
 	Allowed func(r *http.Request, token string) bool
-	// Version is what clients are told of the server.
+	// Load reads sessions. Nil folds their logs from the first event on.
+	Load bridge.Loader
+	// Version is the server's version, as clients get it.
 	Version string
 	// MaxConnections at a time, default 128.
 	MaxConnections int
-	// TickInterval is how often a client of protocol 4 is told that the server lives, default 15 s. WriteTimeout is for
+	// TickInterval is how often a client of protocol 4 gets a heartbeat, default 15 s. WriteTimeout is for
 	// a client to take a frame, default 10 s; ConnectTimeout for its connect, default 10 s.
 	TickInterval, WriteTimeout, ConnectTimeout time.Duration
 	// Origins are names of hosts, besides the one that is asked, whose pages may open a WebSocket.
 	Origins []string
-	// Logger is told at level debug of connections; nil discards.
+	// Logger logs connections at level debug; nil discards.
 	Logger *slog.Logger
 }
 

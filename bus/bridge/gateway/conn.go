@@ -38,7 +38,7 @@ type eventFrame struct {
 	StateVersion any    `json:"stateVersion,omitempty"`
 }
 
-// event sends an event with the connection's next number. A client that does not take it in time is gone.
+// event sends an event with the connection's next number. A client that does not take it in time is disconnected.
 func (c *conn) event(name string, payload, stateVersion any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,21 +96,21 @@ func (c *conn) close() {
 	c.parts.Wait()
 }
 
-// project sends the events of a session to who only looks on.
+// project sends the events of a session to a viewer.
 func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now bool) {
 	c.ws.SetReadLimit(1)
 	ctx = c.ws.CloseRead(ctx) // whatever the client says ends the connection
 	c.parts.Go(func() { c.ping(ctx) })
 	var p lifecycle.Projection
-	items := bridge.Follower{Session: s}
 	if now {
-		if err := items.CatchUp(ctx, nil); err != nil {
+		f := bridge.Follower{Session: s, Load: c.b.o.Load}
+		if err := f.Open(ctx); err != nil {
 			c.fail(err)
 			return
 		}
-		after = items.State.Seq
+		p, after = lifecycle.From(f.State), f.State.Seq
 	}
-	for item, err := range s.Watch(ctx, 1) {
+	for item, err := range s.Watch(ctx, p.State().Seq+1) {
 		if err != nil {
 			if !bridge.Gone(ctx, err) {
 				c.fail(err)

@@ -6,8 +6,9 @@
 // from the client.
 //
 // Without a session it is protocol 4 of OpenClaw's gateway, as far as a chat needs it: connect.challenge, connect,
-// hello-ok, tick, shutdown; chat.send, chat.history, chat.abort; sessions.list, sessions.messages.subscribe and
-// unsubscribe; exec.approval.list and resolve; health. A session key is a session, an idempotency key is the id of the
+// hello-ok, tick, shutdown; chat.send, chat.history, chat.abort; agent.wait; sessions.list, sessions.subscribe and
+// sessions.messages.subscribe, each with its unsubscribe; models.list; exec.approval.list and resolve; health. A
+// session key is a session, an idempotency key is the id of the
 // command, and also the runId of the run that it begins. Events of a run count by a seq of their own, and the log's
 // sequence is in the data of agent events. What is not there is answered by INVALID_REQUEST.
 //

@@ -22,11 +22,15 @@ var methods map[string]func(p *peer, ctx context.Context, params json.RawMessage
 
 func init() { // which refers to itself: hello-ok lists them
 	methods = map[string]func(*peer, context.Context, json.RawMessage) (any, error){
+		"agent.wait":                    (*peer).agentWait,
 		"health":                        (*peer).health,
+		"models.list":                   (*peer).modelsList,
 		"chat.send":                     (*peer).chatSend,
 		"chat.history":                  (*peer).chatHistory,
 		"chat.abort":                    (*peer).chatAbort,
 		"sessions.list":                 (*peer).sessionsList,
+		"sessions.subscribe":            (*peer).sessionsSubscribe,
+		"sessions.unsubscribe":          (*peer).sessionsUnsubscribe,
 		"sessions.messages.subscribe":   (*peer).subscribe,
 		"sessions.messages.unsubscribe": (*peer).unsubscribe,
 		"exec.approval.list":            (*peer).approvalList,
@@ -82,26 +86,35 @@ func (p *peer) chatSend(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := p.subs.add(ctx, params.SessionKey); err != nil {
 		return nil, err
 	}
-	var command schemas.CommandData = &schemas.Prompt{Input: in}
+	var run *client.Run
+	var err error
+	s, id := p.session(params.SessionKey), client.WithID(bridge.CommandID(params.IdempotencyKey))
 	switch params.QueueMode {
 	case "", "collect":
+		run, err = s.Prompt(ctx, in, id)
 	case "steer":
-		command = &schemas.Steer{Input: in}
+		run, err = s.Steer(ctx, in, id)
 	case "followup":
-		command = &schemas.FollowUp{Input: in}
+		run, err = s.FollowUp(ctx, in, id)
 	case "interrupt":
-		command = &schemas.Prompt{Input: in, WhenBusy: schemas.BusyInterrupt}
+		run, err = s.Prompt(ctx, in, id, client.WhenBusy(schemas.BusyInterrupt))
 	default:
 		return nil, &bridge.RequestError{Reason: "there is no queueMode " + params.QueueMode}
 	}
-	id := bridge.CommandID(params.IdempotencyKey)
-	if _, err := p.session(params.SessionKey).Send(ctx, command, client.WithID(id)); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"runId": id, "status": "started"}, nil
+	p.runs.add(run)
+	return map[string]any{"runId": run.CommandID(), "status": "started"}, nil
 }
 
 func (p *peer) session(key string) *client.Session { return p.b.c.Session(bridge.SessionID(key)) }
+
+// open reads what a session's log comes to now.
+func (p *peer) open(ctx context.Context, s *client.Session) (*bridge.Follower, error) {
+	f := &bridge.Follower{Session: s, Load: p.b.o.Load}
+	return f, f.Open(ctx)
+}
 
 // chatHistory is the newest part of a transcript, and the run under way with what it has said.
 func (p *peer) chatHistory(ctx context.Context, raw json.RawMessage) (any, error) {
@@ -116,8 +129,8 @@ func (p *peer) chatHistory(ctx context.Context, raw json.RawMessage) (any, error
 	if params.SessionKey == "" || params.Limit < 0 || params.Offset < 0 {
 		return nil, &bridge.RequestError{Reason: "sessionKey is missing, or limit or offset is below 0"}
 	}
-	f := bridge.Follower{Session: p.session(params.SessionKey)}
-	if err := f.CatchUp(ctx, nil); err != nil {
+	f, err := p.open(ctx, p.session(params.SessionKey))
+	if err != nil {
 		return nil, err
 	}
 	if params.Limit == 0 {
@@ -177,8 +190,8 @@ func (p *peer) chatAbort(ctx context.Context, raw json.RawMessage) (any, error) 
 		return nil, &bridge.RequestError{Reason: "sessionKey is missing"}
 	}
 	s := p.session(params.SessionKey)
-	f := bridge.Follower{Session: s}
-	if err := f.CatchUp(ctx, nil); err != nil {
+	f, err := p.open(ctx, s)
+	if err != nil {
 		return nil, err
 	}
 	none := map[string]any{"ok": true, "aborted": false, "runIds": []string{}}
@@ -189,55 +202,10 @@ func (p *peer) chatAbort(ctx context.Context, raw json.RawMessage) (any, error) 
 	if params.RunID != "" && bridge.CommandID(params.RunID) != id {
 		return none, nil
 	}
-	err := s.Abort(ctx, "aborted by a client of the gateway")
+	err = s.Abort(ctx, "aborted by a client of the gateway")
 	var rejected *client.RejectedError
 	if errors.As(err, &rejected) && rejected.Code == schemas.RejectNoRun {
 		return none, nil
 	}
 	return map[string]any{"ok": true, "aborted": true, "runIds": []string{id}}, err
-}
-
-func (p *peer) sessionsList(ctx context.Context, raw json.RawMessage) (any, error) {
-	var params struct {
-		Limit  int    `json:"limit"`
-		Search string `json:"search"`
-	}
-	if err := decode(raw, &params); err != nil {
-		return nil, err
-	}
-	page, err := p.b.c.Sessions(ctx, schemas.SessionsQuery{Text: params.Search,
-		Limit: min(max(params.Limit, 0), schemas.MaxQueryLimit)})
-	if err != nil {
-		return nil, err
-	}
-	rows := []any{}
-	for _, s := range page.Sessions {
-		rows = append(rows, map[string]any{"key": s.Session, "sessionId": s.Session, "kind": "direct",
-			"derivedTitle": s.Title, "lastMessagePreview": s.LastMessage, "updatedAt": s.LastActivity.UnixMilli()})
-	}
-	return map[string]any{"ts": time.Now().UnixMilli(), "count": len(rows), "sessions": rows}, nil
-}
-
-type keyParams struct {
-	Key string `json:"key"`
-}
-
-func (p *peer) subscribe(ctx context.Context, raw json.RawMessage) (any, error) {
-	var params keyParams
-	if err := decode(raw, &params); err != nil {
-		return nil, err
-	}
-	if params.Key == "" {
-		return nil, &bridge.RequestError{Reason: "key is missing"}
-	}
-	return map[string]any{"subscribed": true, "key": params.Key}, p.subs.add(ctx, params.Key)
-}
-
-func (p *peer) unsubscribe(_ context.Context, raw json.RawMessage) (any, error) {
-	var params keyParams
-	if err := decode(raw, &params); err != nil {
-		return nil, err
-	}
-	p.subs.remove(params.Key)
-	return map[string]any{"subscribed": false, "key": params.Key}, nil
 }

@@ -67,6 +67,9 @@ type peer struct {
 	tools bool // it wants events of tools
 	subs  subscriptions
 	asks  approvals
+	runs  runs
+
+	changes changes
 }
 
 // converse serves protocol 4.
@@ -94,7 +97,7 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 			c.cancel(err)
 			return
 		}
-		slots <- struct{}{} // who asks faster than is answered waits
+		slots <- struct{}{} // a client that asks faster than it is answered waits: backpressure
 		c.parts.Go(func() {
 			defer func() { <-slots }()
 			payload, err := p.call(ctx, req)
@@ -160,8 +163,8 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 }
 
 // eventNames are the events that there are.
-var eventNames = []string{"connect.challenge", "tick", "shutdown", "chat", "agent", "exec.approval.requested",
-	"exec.approval.resolved"}
+var eventNames = []string{"connect.challenge", "tick", "shutdown", "chat", "agent", "sessions.changed",
+	"exec.approval.requested", "exec.approval.resolved"}
 
 // tick says that the server lives.
 func (p *peer) tick(ctx context.Context) {
@@ -191,5 +194,5 @@ func (p *peer) answer(req request, payload any, err error) {
 		}
 		res.Error.Details = map[string]any{"code": strings.ToLower(code)}
 	}
-	_ = p.send(res) // whoever is gone has not to be told
+	_ = p.send(res) // a client that has left needs no answer
 }

@@ -14,7 +14,7 @@ import (
 // maxSubscriptions of a connection.
 const maxSubscriptions = 64
 
-// subscriptions are the sessions that a connection is told of.
+// subscriptions are the sessions whose events a connection gets.
 type subscriptions struct {
 	p      *peer
 	mu     sync.Mutex
@@ -37,8 +37,8 @@ func (s *subscriptions) add(ctx context.Context, key string) error {
 	case len(s.stop) >= maxSubscriptions:
 		return &bridge.RequestError{Reason: "too many subscriptions: unsubscribe from another session"}
 	}
-	f := &bridge.Follower{Session: s.p.session(key)}
-	if err := f.CatchUp(ctx, nil); err != nil {
+	f, err := s.p.open(ctx, s.p.session(key))
+	if err != nil {
 		return err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -151,7 +151,7 @@ func (v *view) take(i client.Item) error {
 	case *schemas.MessageEnd:
 		return v.message(i.Event, d)
 	case *schemas.AutoRetryStart, *schemas.ModelFallback:
-		empty := "" // the reply is taken back
+		empty := "" // the reply is withdrawn
 		return v.chat(chat{State: "delta", DeltaText: &empty, Replace: true, Message: textMessage("", ts)})
 	case *schemas.ToolExecutionStart:
 		return v.tool(ts, i.Event.Seq, map[string]any{"phase": "start", "name": d.ToolName, "args": d.Args,

@@ -11,7 +11,7 @@
 //   - stop and termination reasons that the seed of these events does not list (error, aborted, interrupted; terminate,
 //     stop_requested, max_turns, budget) are passed on by name, and gateway_disconnected never comes: a viewer that
 //     leaves ends no run
-//   - a reply that is taken back (asked for again, or by the next model) is an error with recoverable true
+//   - a reply that is withdrawn (retried, by the same model or the next) is an error with recoverable true
 package lifecycle
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 // Event is one of the eleven. StateVersion is the sequence of the event of the log that it comes from, or of the newest
-// before its update: whoever has seen it has seen the log so far.
+// before its update: a client that has seen it has seen the log so far.
 type Event struct {
 	Name         string
 	StateVersion uint64
@@ -39,11 +39,14 @@ type Projection struct {
 	block map[string]int    // of the message's content, that was streamed last
 }
 
+// From returns the projection of what follows a state, which it takes over.
+func From(state loop.State) Projection { return Projection{state: state} }
+
 // State is the state that the log so far comes to. It must not be changed.
 func (p *Projection) State() *loop.State { return &p.state }
 
 // Take folds an item and returns what it comes to, in order. Items have to be those of [client.Session.Watch] from the
-// first event on, updates only where they are wanted. An error says that one is missing.
+// first event on, updates only where they are wanted. An error says that an option is missing.
 func (p *Projection) Take(i client.Item) ([]Event, error) {
 	if i.Update != nil {
 		return p.update(i.Update), nil

@@ -45,7 +45,7 @@ func New(c *client.Client) http.Handler {
 	})
 }
 
-// query is what is asked for.
+// query is the request's parameters.
 type query struct {
 	from            uint64 // the first event; 0 is from now on
 	follow, updates bool
@@ -113,7 +113,7 @@ func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query)
 func fail(stream *bridge.EventStream, err error) {
 	_, code := bridge.Status(err)
 	data, _ := json.Marshal(map[string]string{"code": code, "message": err.Error()})
-	_ = stream.Send("", "error", data) // whoever is gone has not to be told
+	_ = stream.Send("", "error", data) // a client that has left needs no error
 }
 
 // update is an update as a CloudEvent.

@@ -81,6 +81,18 @@ export class Fleet {
     return this.link.jetstream(`STREAM.MSG.DELETE.${DEAD}`, { seq: letter.seq, no_erase: true });
   }
 
+  /** What the sessions of a profile have used in the period that its budget is for: {tokens, cost}. */
+  async spent({ name, budget }, now = new Date()) {
+    const day = now.toISOString().slice(0, 10);
+    const period = { day, month: day.slice(0, 7) }[budget?.per] ?? "total";
+    const counter = async (unit) => {
+      const m = await this.link.last("AGENT_SPENT", `${this.client.prefix}.spent.${name}.${period}.${unit}`);
+      return m ? Number(JSON.parse(text(m)).val) : 0;
+    };
+    const [tokens, microdollars] = await Promise.all([counter("tokens"), counter("microdollars")]);
+    return { tokens, cost: microdollars / 1e6 };
+  }
+
   /** The profiles by name. */
   async profiles() {
     const list = [];

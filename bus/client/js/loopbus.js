@@ -14,6 +14,7 @@
 import { Approvals } from "./approvals.js";
 import { Fleet } from "./fleet.js";
 import { Follower, head } from "./follow.js";
+import { attributes, isLarge, upload } from "./inputs.js";
 import { Link, random } from "./stored.js";
 import { listTools } from "./tools.js";
 
@@ -23,9 +24,16 @@ export { DamagedError } from "./stored.js";
 /** @typedef {{ event?: Event, update?: Update }} Item One of the two. */
 /** @typedef {{ signal?: AbortSignal }} Stop */
 /** @typedef {string | { text?: string, images?: { type: "image", mimeType: string, data: string }[], messages?: object[] }} Input */
-/** @typedef {Stop & { id?: string, whenBusy?: string, channel?: string, traceparent?: string }} SendOptions */
+/** @typedef {Stop & { id?: string, whenBusy?: string, channel?: string, channelOnly?: boolean, traceparent?: string }} SendOptions */
 
-/** A session refused a command, which changed nothing. code is stable; reason is for people. */
+/** Why a command is refused, for programs: docs/protocol.md says when each is used. A later version may have more. */
+export const REJECT_CODES = Object.freeze([
+  "invalid", "unknown", "too_large", "not_plain", "cloud_event", "foreign", "busy", "no_run", "state", "not_found",
+  "consumed", "failed", "aborted", "invalid_args", "no_tool", "no_model", "no_profile", "queue_full", "delivery",
+  "stale", "permission", "internal", // reserved
+]);
+
+/** A session refused a command, which changed nothing. code is one of REJECT_CODES; reason is for people. */
 export class RejectedError extends Error {
   name = "RejectedError";
   constructor(session, commandId, { kind, code, reason }) {
@@ -155,8 +163,8 @@ export class Session {
   }
 
   /** Sends a prompt. Its run is the one that it begins, waits for, or, by whenBusy, joins. @param {Input} input @param {SendOptions} [o] */
-  prompt(input, { whenBusy, channel, ...o } = {}) {
-    return this.#sendAt("prompt", { ...inputOf(input), whenBusy, channel }, o);
+  prompt(input, { whenBusy, channel, channelOnly, ...o } = {}) {
+    return this.#sendAt("prompt", { ...inputOf(input), whenBusy, channel, channelOnly }, o);
   }
 
   /** Sends an input that reaches the model before its next call. @param {Input} input @param {SendOptions} [o] */
@@ -170,8 +178,8 @@ export class Session {
   }
 
   /** Starts a run from the transcript as it is, or from what is queued. @param {SendOptions} [o] */
-  continue(o) {
-    return this.#sendAt("continue", {}, o);
+  continue({ channel, channelOnly, ...o } = {}) {
+    return this.#sendAt("continue", { channel, channelOnly }, o);
   }
 
   /** The run of an input that has been sent, by anybody at any time. @param {string} commandId */
@@ -184,9 +192,13 @@ export class Session {
     return this.do("abort", { reason, clearQueue }, o);
   }
 
-  /** Lets a call be executed that waits for approval. @param {string} [call] @param {string} [reason] @param {SendOptions} [o] */
-  approve(call, reason, o) {
-    return this.do("approve", { call, reason }, o);
+  /**
+   * Lets a call be executed that waits for approval; with args, with these in place of its own. Those that do not fit the
+   * tool's schema are refused (invalid_args), and the call waits on. @param {string} call @param {string} [reason]
+   * @param {SendOptions & { args?: object }} [o]
+   */
+  approve(call, reason, { args, ...o } = {}) {
+    return this.do("approve", { call, reason, args }, o);
   }
 
   /** Has a call answered with an error that says the reason. @param {string} [call] @param {string} [reason] @param {SendOptions} [o] */
@@ -249,7 +261,7 @@ export class Session {
 
   /**
    * Sends a command and returns when the server has stored it: {id, seqs}. It is sent again until it is stored, which its
-   * id makes harmless. @param {string} kind @param {object} [data] @param {SendOptions} [o]
+   * id makes harmless. An input over 400 KiB, and up to 8 MiB, is uploaded first. @param {string} kind @param {object} [data] @param {SendOptions} [o]
    */
   async send(kind, data = {}, { id = `client-${random()}`, traceparent, signal } = {}) {
     const { link, subjects, source, nc } = this.client;
@@ -260,9 +272,11 @@ export class Session {
       specversion: "1.0", id, source, type: `dev.loopbus.${kind}.v1`, subject: this.id, traceparent,
       datacontenttype: "application/json", data,
     };
+    const json = JSON.stringify(data);
+    const headers = isLarge(kind, json) ? attributes(await upload(link, json, signal), event) : undefined;
     const seqs = [];
     await link.persist(async (timeout) => {
-      const ack = (await nc.request(subjects.command(this.id, kind), JSON.stringify(event), { timeout })).json();
+      const ack = (await nc.request(subjects.command(this.id, kind), headers ? "" : JSON.stringify(event), { timeout, headers })).json();
       if (ack.error) throw Object.assign(new Error(ack.error.description), { name: "JetStreamError", status: ack.error.code });
       seqs.push(ack.seq);
     }, { signal });

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	rejoinWait = 500 * time.Millisecond // before what failed is tried again
+	rejoinWait = 500 * time.Millisecond // before what failed is retried
 	repairs    = 4                      // at once: the rest of the runner has work to do
 )
 
@@ -164,7 +164,7 @@ func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64) error {
 	return g.Wait()
 }
 
-// audit deletes the entries of sessions whose logs are gone.
+// audit deletes the entries of sessions whose logs are deleted.
 func (ix *Index) audit(ctx context.Context) error {
 	entries := ix.View().Entries
 	if len(entries) == 0 {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -51,6 +52,8 @@ func (e *Entry) Apply(ev schemas.Event) bool {
 		}
 	case *schemas.ModelFallback:
 		s.Model = new(d.To)
+	case *schemas.SubagentEnd:
+		s.Usage = s.Usage.Add(d.Usage)
 	case *schemas.SummaryEnd:
 		if reply, ok := d.Message.Message.(*schemas.AssistantMessage); ok {
 			s.Usage = s.Usage.Add(reply.Usage)
@@ -156,6 +159,9 @@ func (e *Entry) applyCall(at time.Time, seq uint64, data schemas.EventData) {
 		if d.Kind == schemas.CommandCompact || d.Kind == schemas.CommandNavigate {
 			e.Summing = d.CommandID
 		}
+		if d.Kind == schemas.CommandSubagentPrompt {
+			e.begunBy(d.Data)
+		}
 	case *schemas.HookDecision:
 		if d.Handled { // the input goes into no run
 			s.Queued = max(s.Queued-1, 0)
@@ -164,6 +170,14 @@ func (e *Entry) applyCall(at time.Time, seq uint64, data schemas.EventData) {
 		s.Queued = max(s.Queued-1, 0)
 	case *schemas.QueueUpdate:
 		s.Queued = len(d.Steering) + len(d.FollowUp) + len(d.Prompts)
+	}
+}
+
+// begunBy takes in whose sub-agent the session is.
+func (e *Entry) begunBy(payload json.RawMessage) {
+	var prompt schemas.SubagentPrompt
+	if json.Unmarshal(payload, &prompt) == nil {
+		e.Summary.Parent = prompt.Parent.SessionParent()
 	}
 }
 
@@ -176,7 +190,7 @@ func (e *Entry) ask(at time.Time, seq uint64, d *schemas.ApprovalRequested) {
 	if len(e.Waiting) >= maxDetailed {
 		most = 0
 	}
-	p := Pending(e.Summary.Session, seq, at, d, most)
+	p := pending(e.Summary.Session, seq, at, d, most)
 	p.ToolCallID, p.ToolName = cut(p.ToolCallID, maxName), cut(p.ToolName, maxName)
 	p.By = cut(p.By, maxName)
 	if p.Reason = cut(p.Reason, maxText); most == 0 {
@@ -190,9 +204,9 @@ func (e *Entry) resolve(call schemas.CallKey) {
 	e.Waiting = slices.DeleteFunc(e.Waiting, func(p schemas.PendingApproval) bool { return p.Call == call })
 }
 
-// Pending is a call that waits for approval since an event of a session. Arguments of more than most bytes are left
+// pending is a call that waits for approval since an event of a session. Arguments of more than most bytes are left
 // out.
-func Pending(session string, seq uint64, at time.Time, d *schemas.ApprovalRequested, most int) schemas.PendingApproval {
+func pending(session string, seq uint64, at time.Time, d *schemas.ApprovalRequested, most int) schemas.PendingApproval {
 	p := schemas.PendingApproval{
 		Session: session, Seq: seq, Call: d.Call, ToolCallID: d.ToolCallID, ToolName: d.ToolName,
 		Reason: d.Reason, By: d.By, Requested: at,

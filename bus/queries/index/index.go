@@ -36,9 +36,9 @@ type Options struct {
 	Interval time.Duration
 	// Check is how often what was stored is compared with the index; 0: 10 s.
 	Check time.Duration
-	// Grace is how long a writer gets for its entry before somebody else writes it; 0: 3 s.
+	// Grace is how long a writer gets for its entry before another runner writes it; 0: 3 s.
 	Grace time.Duration
-	// Audit is how often sessions are looked for that have an entry and no log any more; 0: 10 min.
+	// Audit is how often entries without a log are searched and deleted; 0: 10 min.
 	Audit time.Duration
 	// Logger records what is wrong; nil discards.
 	Logger *slog.Logger
@@ -69,7 +69,7 @@ type Index struct {
 	o        Options
 	ready    chan struct{} // closed when the bucket has been read for the first time
 
-	slots   chan struct{}   // of who reads logs or writes entries
+	slots   chan struct{}   // of the goroutines that read logs or write entries
 	writing context.Context // of writes; it outlives following
 	end     context.CancelFunc
 	stop    context.CancelFunc // of following

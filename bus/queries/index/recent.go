@@ -6,7 +6,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxRecent is of how many events about commands a track knows. A sender who wants to know what became of its command
+// maxRecent is of how many events about commands a track knows. A sender that wants to know what became of its command
 // asks at once; what is older is read from the log.
 const maxRecent = 64
 
@@ -17,7 +17,7 @@ type recent struct {
 }
 
 func (r *recent) add(e schemas.Event) {
-	about, _, ok := AboutCommand(e)
+	about, _, ok := aboutCommand(e)
 	switch {
 	case !ok:
 	case len(r.events) < maxRecent:
@@ -32,16 +32,16 @@ func (r *recent) add(e schemas.Event) {
 func (r *recent) of(command string, upTo uint64) (schemas.Event, bool) {
 	for i := len(r.events) - 1; i >= 0; i-- {
 		e := r.events[(r.oldest+i)%len(r.events)]
-		if _, id, _ := AboutCommand(e); id == command && e.Seq <= upTo {
+		if _, id, _ := aboutCommand(e); id == command && e.Seq <= upTo {
 			return e, true
 		}
 	}
 	return schemas.Event{}, false
 }
 
-// AboutCommand returns an event that says what has become of a command, and the command's id; ok is false for any other
+// aboutCommand returns an event that says what has become of a command, and the command's id; ok is false for any other
 // event. What the command itself said is left out of a command_accepted: its sender knows it.
-func AboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool) {
+func aboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool) {
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
 		if command = d.CommandID; d.Data != nil {
@@ -83,7 +83,7 @@ func (ix *Index) Outcome(ctx context.Context, session, command string) (e schema
 		if err != nil {
 			return schemas.Event{}, 0, false, err
 		}
-		if about, id, ok := AboutCommand(ev); ok && id == command {
+		if about, id, ok := aboutCommand(ev); ok && id == command {
 			e, found = about, true
 		}
 	}

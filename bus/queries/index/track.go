@@ -129,7 +129,7 @@ func (t *Track) fire() {
 	}
 }
 
-// flush writes the entry if what it is the fold of is stored. Otherwise it is tried again soon.
+// flush writes the entry if what it is the fold of is stored. Otherwise it is retried soon.
 func (t *Track) flush(ctx context.Context) {
 	e, seq := t.begin()
 	if seq == 0 {

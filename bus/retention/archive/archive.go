@@ -21,8 +21,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Version is that of the form.
-const Version = 1
+// version is that of the form.
+const version = 1
 
 // ErrBad is wrapped by errors about an archive that is not what [Write] wrote.
 var ErrBad = errors.New("bad archive")
@@ -78,7 +78,7 @@ func Write(ctx context.Context, store *eventstore.Store, session string, to io.W
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
 	s.Session = session
-	err = lines.Encode(line{Archive: &opening{Version, session, time.Now().UTC()}})
+	err = lines.Encode(line{Archive: &opening{version, session, time.Now().UTC()}})
 	for m, readErr := range store.Messages(ctx, session) {
 		if err = errors.Join(err, readErr); err != nil {
 			break
@@ -142,9 +142,9 @@ func (s *Summary) follow(header map[string][]string, body []byte, named func(ref
 	return nil
 }
 
-// Read reads an archive to its end, and checks it. Either function may be nil; an error of one ends the reading. An
+// read reads an archive to its end, and checks it. Either function may be nil; an error of one ends the reading. An
 // error wraps [ErrBad] where the file is not what [Write] wrote.
-func Read(from io.Reader, stored func(header map[string][]string, body []byte) error,
+func read(from io.Reader, stored func(header map[string][]string, body []byte) error,
 	kept func(ref string, data []byte) error,
 ) (s Summary, err error) {
 	bad := func(format string, args ...any) (Summary, error) {
@@ -157,8 +157,8 @@ func Read(from io.Reader, stored func(header map[string][]string, body []byte) e
 			return bad("line %d: %w", n, err)
 		}
 		switch {
-		case n == 1 && (l.Archive == nil || l.Archive.Version != Version):
-			return bad("it does not begin as one of version %d", Version)
+		case n == 1 && (l.Archive == nil || l.Archive.Version != version):
+			return bad("it does not begin as one of version %d", version)
 		case l.Archive != nil && n == 1:
 			s.Session = l.Archive.Session
 			if err := schemas.CheckSession(s.Session); err != nil {

@@ -20,9 +20,9 @@ import (
 var ErrExists = errors.New("session exists")
 
 // Restore brings back the session of an archive, under its id. The whole archive is checked before anything is changed.
-// One that was restored in part, by a process that died, is gone on with. A runner takes the session for one at rest.
+// One that was restored in part, by a process that died, is continued. A runner takes the session for one at rest.
 func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.ReadSeeker) (Summary, error) {
-	s, err := Read(from, nil, nil)
+	s, err := read(from, nil, nil)
 	if err == nil {
 		_, err = from.Seek(0, io.SeekStart)
 	}
@@ -43,7 +43,7 @@ func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 		return s, fmt.Errorf("restore session %s: %w", s.Session, ErrExists)
 	}
 	next := func(header map[string][]string, body []byte) error { return r.message(ctx, header, body) }
-	if _, err := Read(from, next, func(ref string, data []byte) error {
+	if _, err := read(from, next, func(ref string, data []byte) error {
 		return store.PutPayload(ctx, ref, data)
 	}); err != nil {
 		return s, fmt.Errorf("restore session %s: %w", s.Session, err)

@@ -112,7 +112,7 @@ func (o *Connection) Files() []string {
 
 // Client connects as a client and nothing else. The caller has to close it.
 func (o *Connection) Client(ctx context.Context, name string, log *slog.Logger) (*client.Client, error) {
-	if err := Reach(ctx, o.URL()); err != nil {
+	if err := reach(ctx, o.URL()); err != nil {
 		return nil, err
 	}
 	return client.Connect(o.URL(), client.Options{Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
@@ -127,7 +127,7 @@ func (o *Connection) Upstream() natsws.Upstream {
 // Bus connects as a runner or worker does, trying until ctx ends if a server that is there does not answer yet. The
 // caller has to close the connection.
 func (o *Connection) Bus(ctx context.Context, name string, log *slog.Logger) (*bus.Conn, error) {
-	if err := Reach(ctx, o.URL()); err != nil {
+	if err := reach(ctx, o.URL()); err != nil {
 		return nil, err
 	}
 	return bus.Connect(ctx, bus.ConnOptions{URL: o.URL(), Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
@@ -136,9 +136,9 @@ func (o *Connection) Bus(ctx context.Context, name string, log *slog.Logger) (*b
 // reachTimeout is how long one server may take to accept a connection.
 const reachTimeout = 3 * time.Second
 
-// Reach says at once, with the system's reason, that no server of a list can be reached: a wrong address is not worth
+// reach says at once, with the system's reason, that no server of a list can be reached: a wrong address is not worth
 // waiting for.
-func Reach(ctx context.Context, servers string) error {
+func reach(ctx context.Context, servers string) error {
 	var errs []error
 	for _, server := range dial.Servers(servers) {
 		address, err := hostPort(server)

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/bus"
 )
 
-// connectTimeout is how long a server that is there may take to let somebody in who looks.
+// connectTimeout is how long a server that is there may take to answer a connection attempt.
 const connectTimeout = 5 * time.Second
 
 // errDenied is the cause of a context that [Look] ends.

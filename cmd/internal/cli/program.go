@@ -4,8 +4,8 @@
 // --config, then defaults. All mistakes are found before anything is started and reported together, each with the
 // setting's name and where it came from.
 //
-// Tags beside kong's own: brief has a flag in the short help; variable names another environment variable that counts
-// behind all else, as NATS_URL does.
+// Tags in addition to kong's own: brief has a flag in the short help; variable names another environment variable that
+// counts behind all else, as NATS_URL does.
 package cli
 
 import (

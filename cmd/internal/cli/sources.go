@@ -24,7 +24,7 @@ func variable(name string) string {
 }
 
 // resolve gives every setting of the command its value and makes the checks. A file that cannot be read leaves the
-// checks out: they would complain of what the file may well say.
+// checks out: they would refuse what the file may well set.
 func (c *Call) resolve(model *kong.Application, given map[*kong.Value]string) (errs []error) {
 	path := c.IO.Getenv(EnvPrefix + "CONFIG")
 	for _, f := range c.node.Flags {

@@ -26,7 +26,7 @@ func (o *Settings) Default(http, level string) {
 	o.HTTP, o.LogLevel = cmp.Or(o.HTTP, http), cmp.Or(o.LogLevel, level)
 }
 
-// Check looks at addresses and the level.
+// Check validates addresses and the level.
 func (o *Settings) Check(*cli.Call) (errs []error) {
 	if o.HTTP != Off {
 		errs = append(errs, cli.CheckAddress("--http", o.HTTP))

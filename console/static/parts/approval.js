@@ -1,28 +1,51 @@
 // A call that waits for somebody's agreement, or had an answer.
 
-import { clock } from "../format.js";
+import { clock, json } from "../format.js";
 import { doing } from "../state.js";
 import { html, useState } from "../vendor/preact.js";
 
 export function Approval({ a, session }) {
   if (a.answer) {
     return html`<p class="approval ${a.answer.approved ? "ok" : "bad"}">${a.answer.approved ? "Approved" : "Denied"} by ${a.answer.by || "somebody"}
-      ${a.answer.reason ? `: ${a.answer.reason}` : ""} <span class="at">${clock(a.answer.time)}</span></p>`;
+      ${a.answer.args ? ", with other arguments" : ""}${a.answer.reason ? `: ${a.answer.reason}` : ""} <span class="at">${clock(a.answer.time)}</span></p>`;
   }
   return html`<div class="approval asks"><p>${a.by ? `${a.by} asks` : "This call waits for approval"}${a.reason ? `: ${a.reason}` : ""}</p>
-    ${session && html`<${Answer} session=${session} call=${a.call} />`}</div>`;
+    ${session && html`<${Answer} session=${session} call=${a.call} args=${a.args} />`}</div>`;
 }
 
-/** Approve and deny, with a reason. */
-export function Answer({ session, call }) {
+/** Approve, as it is or with other arguments, and deny, with a reason. */
+export function Answer({ session, call, args }) {
   const [reason, setReason] = useState("");
+  const [edited, setEdited] = useState(null); // the text of the arguments while somebody changes them
+  const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const answer = async (kind) => {
+    const other = kind === "approve" && edited !== null ? changed(edited, args) : {};
+    setProblem(other.problem ?? "");
+    if (other.problem) return;
     setBusy(true);
-    await doing(kind === "approve" ? "Approve" : "Deny", () => session[kind](call, reason || undefined));
+    await doing(kind === "approve" ? "Approve" : "Deny", () => session[kind](call, reason || undefined, other.args && { args: other.args }));
     setBusy(false);
   };
-  return html`<div class="answer"><button class="primary" disabled=${busy} onClick=${() => answer("approve")}>Approve</button>
+  return html`<div class="answer"><button class="primary" disabled=${busy} onClick=${() => answer("approve")}>
+      ${edited === null ? "Approve" : "Approve as changed"}</button>
     <button class="danger" disabled=${busy} onClick=${() => answer("deny")}>Deny</button>
-    <input aria-label="Reason" placeholder="Reason" value=${reason} onInput=${(e) => setReason(e.target.value)} /></div>`;
+    <button aria-expanded=${edited !== null} onClick=${() => (setProblem(""), setEdited(edited === null ? json(args ?? {}) : null))}>
+      ${edited === null ? "Change the arguments" : "Leave them as they are"}</button>
+    <input aria-label="Reason" placeholder="Reason" value=${reason} onInput=${(e) => setReason(e.target.value)} />
+    ${edited !== null && html`<textarea class="mono" aria-label="Arguments" aria-invalid=${problem !== ""} rows=${Math.min(16, edited.split("\n").length + 1)}
+      spellcheck=${false} dir="ltr" value=${edited} onInput=${(e) => setEdited(e.target.value)}></textarea>`}
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}</div>`;
+}
+
+/** What somebody has made of arguments: args, undefined where they are as they were, or a problem. */
+function changed(text, before) {
+  let args;
+  try {
+    args = JSON.parse(text);
+  } catch (err) {
+    return { problem: `This is no JSON: ${err.message}` };
+  }
+  if (typeof args !== "object" || args === null || Array.isArray(args)) return { problem: "Arguments are a JSON object." };
+  return JSON.stringify(args) === JSON.stringify(before) ? {} : { args };
 }

@@ -8,6 +8,8 @@ const MODES = {
   followUp: ["Follow up", "reaches the model when the run would end"], interrupt: ["Interrupt", "ends the run under way and begins another"],
 };
 
+const KINDS = /^image\/(png|jpeg|gif|webp)$/; // what models take
+
 /** A picture that was pasted or dropped. */
 async function picture(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
@@ -16,13 +18,13 @@ async function picture(file) {
   return { type: "image", mimeType: file.type, data: btoa(text) };
 }
 
-export function Composer({ session, running, fresh, draft }) {
+export function Composer({ session, running, fresh, draft, quiet }) {
   const [text, setText] = useState("");
   const [images, setImages] = useState([]);
   const [chosen, setMode] = useState("");
   const box = useRef();
   const mode = running ? chosen || "steer" : "prompt";
-  useEffect(() => box.current?.focus({ preventScroll: true }), []);
+  useEffect(() => quiet || box.current?.focus({ preventScroll: true }), []);
   useEffect(() => {
     if (!draft.text) return;
     setText(draft.text);
@@ -49,7 +51,7 @@ export function Composer({ session, running, fresh, draft }) {
   };
   const abort = () => doing("Abort", () => session.abort("aborted in the console"));
   const pasted = async (e) => {
-    const files = [...(e.clipboardData ?? e.dataTransfer).files].filter((f) => f.type.startsWith("image/"));
+    const files = [...(e.clipboardData ?? e.dataTransfer).files].filter((f) => KINDS.test(f.type));
     if (files.length === 0) return;
     e.preventDefault();
     const added = await Promise.all(files.map(picture));

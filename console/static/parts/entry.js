@@ -15,7 +15,8 @@ export class Entry extends Component {
     this.shown = entry.v;
     const at = html`<a class="at" href="#/s/${id}/e/${entry.seq}" title="Event ${entry.seq}">${clock(entry.time)}</a>`;
     if (entry.kind === "note") {
-      return html`<article class="note ${entry.tone}"><header>${entry.href ? html`<a href=${entry.href}>${entry.title}</a>` : entry.title} ${at}</header>
+      return html`<article class="note ${entry.tone}"><header>${entry.href ? html`<a href=${entry.href}>${entry.title}</a>` : entry.title}
+        ${entry.of && html` <a href="#/s/${entry.of}/with/${id}">Side by side</a>`} ${at}</header>
         ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
     }
     if (entry.kind === "end") {
@@ -70,7 +71,8 @@ function Call({ b, call, session, id }) {
       ${call?.seq && html`<a class="at" href="#/s/${id}/e/${call.seq}">${clock(call.started)}</a>`}</header>
     ${(call?.decisions ?? []).map((d) => html`<p class="note quiet">${d.title}${d.text ? `: ${d.text}` : ""}</p>`)}
     ${call?.approval && html`<${Approval} a=${call.approval} session=${session} />`}
-    <details open=${!call || call.state !== "done"}><summary>Arguments</summary>
+    ${call?.asked && html`<details><summary>Arguments that were asked about</summary><${Json} value=${call.asked} exact /></details>`}
+    <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, as ${call.approval.answer.by} has changed them` : "Arguments"}</summary>
       ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live />` : edits && !call?.result?.details?.diff
         ? args.edits.map((e) => html`<${Diff} text=${[...e.oldText.split("\n").map((l) => `-${l}`), ...e.newText.split("\n").map((l) => `+${l}`)].join("\n")} />`)
         : html`<${Json} value=${args} exact />`}</details>

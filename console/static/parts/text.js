@@ -5,6 +5,7 @@ import { html, useMemo, useState } from "../vendor/preact.js";
 
 const LONG = 6000; // characters
 const LINES = 24;
+const BLOCK = 1000; // characters
 
 /** The part of a text that is shown while it is folded, undefined if all of it is. */
 function fold(text, fromEnd) {
@@ -24,9 +25,25 @@ export function Text({ text, exact = false, live = false, long = false, mono = f
   const folded = useMemo(() => (long ? undefined : fold(text, live)), [text, live, long]);
   const part = folded === undefined || open ? text : folded;
   const shown = useMemo(() => visible(part, exact), [part, exact]);
-  return html`<div class="text ${mono ? "mono" : ""}" dir="auto" aria-label=${label}>${live && folded !== undefined && !open ? "… " : ""}${shown}</div>
+  return html`<div class="text ${mono ? "mono" : ""}" dir="auto" aria-label=${label}>${live ? blocks(folded !== undefined && !open ? `… ${shown}` : shown)
+    : shown}</div>
     ${folded !== undefined && html`<button class="fold" aria-expanded=${open} onClick=${() => setOpen(!open)}>
       ${open ? "Show less" : `Show all ${bytes(text.length)}`}</button>`}`;
+}
+
+/**
+ * A text that grows, in blocks of whole lines. Those that are full stay as they are, so a frame lays out the last one only.
+ */
+function blocks(text) {
+  const list = [];
+  for (let at = 0; at <= text.length; ) {
+    const end = text.indexOf("\n", at + BLOCK);
+    const part = end < 0 ? text.slice(at) : text.slice(at, end);
+    list.push(html`<div key=${list.length}>${part}</div>`);
+    if (end < 0) break;
+    at = end + 1;
+  }
+  return list;
 }
 
 /** JSON, or a text that may be some, for reading. */

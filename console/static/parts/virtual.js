@@ -2,8 +2,11 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
-/** rows, their height in pixels, how one is rendered, and what is called near the end. Arrow keys go from row to row. */
-export function VirtualList({ rows, height, row, near, label, more }) {
+/**
+ * rows, their height in pixels, what names one, how one is rendered, and what is called near the end. Arrow keys go from
+ * row to row; those to the left and right are fold's, with the row.
+ */
+export function VirtualList({ rows, height, row, id, near, label, more, fold }) {
   const ref = useRef();
   const [view, setView] = useState({ top: 0, size: 800 });
   useLayoutEffect(() => {
@@ -24,6 +27,8 @@ export function VirtualList({ rows, height, row, near, label, more }) {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[e.key];
     const at = Number(document.activeElement?.closest?.("[data-row]")?.dataset.row ?? -1);
     const to = at + step;
+    const aside = { ArrowLeft: true, ArrowRight: false }[e.key];
+    if (aside !== undefined && rows[at]) fold?.(rows[at], aside);
     if (!step || to < 0 || to >= rows.length) return;
     e.preventDefault();
     const el = ref.current;
@@ -34,7 +39,7 @@ export function VirtualList({ rows, height, row, near, label, more }) {
   };
   const seen = [];
   for (let i = first; i < last; i++) {
-    seen.push(html`<li key=${rows[i].session} data-row=${i} aria-posinset=${i + 1} aria-setsize=${more ? -1 : rows.length}
+    seen.push(html`<li key=${id(rows[i])} data-row=${i} aria-posinset=${i + 1} aria-setsize=${more ? -1 : rows.length}
       style=${{ transform: `translateY(${i * height}px)`, height: `${height}px` }}>${row(rows[i], i)}</li>`);
   }
   return html`<div class="virtual" ref=${ref} onKeyDown=${moved} tabindex="-1">

@@ -3,8 +3,17 @@
 import { Answer } from "../parts/approval.js";
 import { Json } from "../parts/text.js";
 import { ago, clock } from "../format.js";
+import { notify, notifying } from "../notify.js";
 import { useWatched } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
+
+/** Whether the browser says so when something waits and the page is not looked at. */
+function Notify() {
+  const [how, setHow] = useState(notifying());
+  if (how === "never") return html`<p class="quiet">Notifications are not to be had: the browser has none, or has been told not to show them.</p>`;
+  return html`<p><label><input type="checkbox" checked=${how === "on"} onChange=${async (e) => setHow(await notify(e.target.checked))} /> Notify me
+    when a call waits and this page is not in front</label></p>`;
+}
 
 export function ApprovalsView({ bus, waiting }) {
   useWatched(waiting);
@@ -13,12 +22,12 @@ export function ApprovalsView({ bus, waiting }) {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
-  return html`<section class="page" aria-label="Approvals"><h1>Approvals</h1>
+  return html`<section class="page" aria-label="Approvals"><h1>Approvals</h1><${Notify} />
     ${waiting.error && html`<p class="problem" role="alert">${waiting.error}</p>`}
     ${waiting.list.length === 0 && html`<p class="empty">Nothing waits for approval.</p>`}
     <ul class="cards" role="list">${waiting.list.map((a) => html`<li key="${a.session}/${a.seq}" class="card">
       <header><span class="tool">${a.toolName}</span> in <a href="#/s/${a.session}">${a.session}</a>
         <span class="quiet">since ${clock(a.requested)}, ${ago(a.requested, now)}${a.expires ? `, until ${clock(a.expires)}` : ""}</span></header>
       <p>${a.by || "The runner"} asks${a.reason ? `: ${a.reason}` : ""}</p>
-      <${Json} value=${a.args ?? {}} exact /><${Answer} session=${bus.session(a.session)} call=${a.call} /></li>`)}</ul></section>`;
+      <${Json} value=${a.args ?? {}} exact /><${Answer} session=${bus.session(a.session)} call=${a.call} args=${a.args} /></li>`)}</ul></section>`;
 }

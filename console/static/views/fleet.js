@@ -2,6 +2,7 @@
 
 import { Text } from "../parts/text.js";
 import { count, cost } from "../format.js";
+import { budgetText, problems, queueOf, used } from "../health.js";
 import { doing } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 
@@ -10,11 +11,18 @@ const AGAIN = 3000; // ms
 async function look(bus) {
   const parts = {
     runners: () => bus.fleet.runners(), tools: () => bus.tools(), calls: () => bus.fleet.queues("AGENT_TOOL"), inbox: () => bus.fleet.queues("AGENT_CMD"),
-    dead: () => bus.fleet.dead(), profiles: () => bus.fleet.profiles(), models: () => bus.models(),
+    dead: () => bus.fleet.dead(), profiles: () => profiles(bus.fleet), models: () => bus.models(),
   };
   const seen = await Promise.allSettled(Object.values(parts).map((f) => f()));
   return Object.fromEntries(Object.keys(parts).map((name, i) => [name, seen[i].status === "fulfilled" ? { value: seen[i].value }
     : { error: seen[i].reason.message }]));
+}
+
+/** The profiles, with what is used of their budgets, where that can be read. */
+async function profiles(fleet) {
+  const list = await fleet.profiles();
+  return Promise.all(list.map(async (p) => (p.budget
+    ? { ...p, ...(await fleet.spent(p).then((spent) => ({ spent }), (err) => ({ spentError: err.message }))) } : p)));
 }
 
 export function FleetView({ bus }) {
@@ -36,7 +44,7 @@ export function FleetView({ bus }) {
   const calls = new Map((seen.calls.value ?? []).map((q) => [q.name, q]));
   const served = new Set();
   const tools = (seen.tools.value ?? []).map((t) => {
-    const name = [t.name, ...(t.version || t.workspace ? [t.version ?? ""] : []), ...(t.workspace ? [t.workspace] : [])].join("=");
+    const name = queueOf(t);
     served.add(name);
     return { ...t, queue: calls.get(name) ?? { pending: 0, atWork: 0 } };
   });
@@ -44,6 +52,7 @@ export function FleetView({ bus }) {
   const ill = (r) => (r.ready === false ? 0 : 1);
   const done = (what, f) => doing(what, f).then(() => ask(again + 1));
   return html`<section class="page fleet" aria-label="Fleet"><h1>Fleet</h1>
+    <${Health} list=${problems(seen)} />
     <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all</p>
       <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><header><code>${d.subject || d.message.subject}</code>
         <span class="quiet">${d.deliveries} deliveries</span></header><p>${d.reason}</p><${Text} text=${d.text} mono exact />
@@ -59,11 +68,24 @@ export function FleetView({ bus }) {
     <${Part} title="Tools" part=${{ ...seen.tools, value: tools }} empty="No worker announces a tool.">${(list) => html`<${Table}
       head=${["tool", "version", "workspace", "effect", "calls wait", "at work", "workers"]} rows=${list.map((t) => [t.name, t.version, t.workspace, t.effect ?? "unsafe",
         t.queue.pending, t.queue.atWork, t.workers.join(", ")])} />`}</${Part}>
-    <${Part} title="Profiles" part=${seen.profiles} empty="There are none.">${(list) => html`<${Table} head=${["name", "model", "tools", "budget", "description"]}
-      rows=${list.map((p) => [p.name, p.model && `${p.model.provider}/${p.model.id}`, p.tools?.join(", ") ?? "all", p.budget && JSON.stringify(p.budget), p.description])} />`}</${Part}>
-    <${Part} title="Models" part=${seen.models} empty="There are none.">${(list) => html`<${Table} head=${["model", "context", "output", "$/M in", "$/M out", "key"]}
+    <${Part} title="Profiles" part=${seen.profiles} empty="There are none.">${(list) => html`<${Table} head=${["name", "model", "tools", "spent", "description"]}
+      rows=${[...list].sort((a, b) => (used(b)?.share ?? 0) - (used(a)?.share ?? 0)).map((p) => [p.name, p.model && `${p.model.provider}/${p.model.id}`,
+        p.tools?.join(", ") ?? "all", html`<${Budget} p=${p} />`, p.description])} />`}</${Part}>
+    <${Part} title="Models" part=${seen.models} empty="There are none.">${(list) => html`<${Table} head=${["model", "context", "output", "$/M in", "$/M out", "cached", "written", "key"]}
       rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, count(m.contextWindow), count(m.maxTokens), cost(m.rates.input), cost(m.rates.output),
-        m.key ? "yes" : "no"])} />`}</${Part}></section>`;
+        cost(m.rates.cacheRead), cost(m.rates.cacheWrite), m.key ? "yes" : "no"])} />`}</${Part}></section>`;
+}
+
+/** What is not as it should be, or that all is. */
+function Health({ list }) {
+  return html`<section aria-label="Health" class="health">${list.length === 0 ? html`<p class="approval ok">Nothing is wrong.</p>`
+    : html`<ul role="list">${list.map((p) => html`<li key=${p.text} class=${p.grave ? "problem" : "warn"}>${p.text}</li>`)}</ul>`}</section>`;
+}
+
+function Budget({ p }) {
+  const u = used(p);
+  return html`${budgetText(p)} ${u && html`<meter min="0" max="1" high=${u.warn} value=${Math.min(1, u.share)}
+    aria-label="Of the budget of ${p.name}">${Math.round(100 * u.share)} %</meter>`}`;
 }
 
 function Part({ title, part, empty, children }) {

@@ -11,17 +11,21 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/pr
 const SHOWN = 120; // entries, from the last; more on demand
 
 export function SessionView({ bus, id }) {
-  const followed = useOwned(() => new Followed(bus, id), [bus, id]);
+  return html`<${FollowedView} bus=${bus} id=${id} followed=${useOwned(() => new Followed(bus, id), [bus, id])} />`;
+}
+
+/** A session that somebody else follows. beside is set where another stands next to it. */
+export function FollowedView({ bus, id, followed, beside = false }) {
   if (!followed) return null;
   if (followed.error) return html`<p class="problem" role="alert">${followed.error}</p>`;
   if (!followed.loaded) {
     return html`<section class="session" aria-busy="true"><p class="empty" role="status">Reading the session …</p>
       ${followed.preview && html`<${Entries} fold=${followed.preview} session=${followed.session} id=${id} />`}</section>`;
   }
-  return html`<${Conversation} bus=${bus} followed=${followed} id=${id} version=${followed.version} />`;
+  return html`<${Conversation} bus=${bus} followed=${followed} id=${id} version=${followed.version} beside=${beside} />`;
 }
 
-function Conversation({ bus, followed, id }) {
+function Conversation({ bus, followed, id, beside }) {
   const { fold, session, stats } = followed;
   const [draft, setDraft] = useState({ text: "" });
   const back = async (target) => {
@@ -33,7 +37,7 @@ function Conversation({ bus, followed, id }) {
     <${Entries} fold=${fold} session=${session} id=${id} back=${fold.run ? undefined : back} />
     <div class="foot"><${Queue} fold=${fold} session=${session} />
       <${Settings} bus=${bus} session=${session} fold=${fold} />
-      <${Composer} session=${session} running=${fold.run !== null} fresh=${fold.seq === 0} draft=${draft} /></div></section>`;
+      <${Composer} session=${session} running=${fold.run !== null} fresh=${fold.seq === 0} draft=${draft} quiet=${beside} /></div></section>`;
 }
 
 function Facts({ fold, stats, id }) {
@@ -46,13 +50,24 @@ function Facts({ fold, stats, id }) {
   const filled = fold.context || stats?.contextTokens || 0;
   const window = stats?.contextWindow ?? 0;
   const state = fold.run ? (fold.waiting.size ? "waiting for approval" : fold.streaming ? "the model speaks" : "running") : fold.lastEnd ? "at rest" : "new";
-  return html`<header class="facts" aria-label="About the session"><h1>${fold.name ? html`<bdi>${fold.name}</bdi>` : id}</h1>
+  return html`<header class="facts" aria-label="About the session"><h1><a href="#/s/${id}">${fold.name ? html`<bdi>${fold.name}</bdi>` : id}</a></h1>
     <span class="state ${fold.run ? (fold.waiting.size ? "waiting_for_approval" : "running") : "idle"}" role="status"><span class="dot" aria-hidden="true"></span>${state}
       ${fold.run ? ` (${duration(Math.max(0, now - Date.parse(fold.run.started)))})` : ""}</span>
     <span>${model(fold.config.model ?? stats?.model)}</span>
     <span title="What the newest reply filled of the model's window">context ${count(filled)}${window ? ` of ${count(window)}, ${Math.round((100 * filled) / window)} %` : ""}</span>
     ${window > 0 && html`<meter min="0" max=${window} high=${window * 0.8} value=${filled} aria-label="Context used">${filled}</meter>`}
     <span>${cost(fold.cost)}</span><a href="#/s/${id}/time">Time</a><a href="#/?parent=${id}">Branches</a></header>`;
+}
+
+const nodes = new WeakMap(); // by entry
+
+/** An entry's node, the same one until it changes: what is the same is not looked at again when a frame is made. */
+function nodeOf(entry, session, id, back) {
+  const kept = nodes.get(entry);
+  if (kept?.v === entry.v && kept.session === session && !kept.back === !back) return kept.node;
+  const node = html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} session=${session} id=${id} back=${back} />`;
+  nodes.set(entry, { v: entry.v, session, back, node });
+  return node;
 }
 
 /** The newest entries, and more of them above on demand. It stays at the end unless somebody has scrolled up. */
@@ -70,21 +85,32 @@ function Entries({ fold, session, id, back }) {
       el.scrollTop = el.scrollHeight;
     }
   });
+  const top = useRef(0);
   const scrolled = () => {
     const el = ref.current;
-    if (el) atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
+    if (!el) return;
+    // Entries have their height when they are seen, which moves the end away; who looks at something else goes up.
+    if (el.scrollHeight - el.scrollTop - el.clientHeight < 60) atEnd.current = true;
+    else if (el.scrollTop < top.current) atEnd.current = false;
+    top.current = el.scrollTop;
   };
+  useEffect(() => {
+    const el = ref.current;
+    const observer = new ResizeObserver(() => atEnd.current && (el.scrollTop = el.scrollHeight));
+    if (el.querySelector(".list")) observer.observe(el.querySelector(".list"));
+    return () => observer.disconnect();
+  }, [fold.entries.length > 0]);
   const all = fold.entries;
   const from = Math.max(0, all.length - shown);
   const earlier = () => {
     before.current = ref.current.scrollHeight;
     setShown(shown + SHOWN);
   };
-  return html`<div class="entries" ref=${ref} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation">
+  return html`<div class="entries" ref=${ref} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation of ${id}">
     ${from > 0 && html`<button class="earlier" onClick=${earlier}>Show ${Math.min(SHOWN, from)} earlier of ${from}</button>`}
     ${all.length === 0 && html`<p class="empty">Nothing has been said here.</p>`}
     ${all.length > 0 && html`<div class="list" role="feed" aria-busy=${fold.streaming !== null}>${all.slice(from).map((entry) =>
-      html`<${Entry} key=${entry.key} entry=${entry} v=${entry.v} session=${session} id=${id} back=${back} />`)}</div>`}</div>`;
+      nodeOf(entry, session, id, back))}</div>`}</div>`;
 }
 
 const WHERE = { prompts: "runs later", interrupt: "runs next", steering: "steers", follow_up: "follows up" };

@@ -1,10 +1,11 @@
 // All sessions: newest first, with search and filters in the URL.
 
 import { VirtualList } from "../parts/virtual.js";
+import { families, rowOf } from "../families.js";
 import { ago, cost, model, STATUS } from "../format.js";
 import { SessionList } from "../sessions.js";
 import { go, replace, useOwned } from "../state.js";
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
 const CHOICES = [["", "all"], ["running,waiting_for_tools", "running"], ["waiting_for_approval", "waiting for approval"], ["idle", "at rest"],
   ["failed,damaged", "failed"]];
@@ -20,6 +21,7 @@ export function SessionsView({ bus, query }) {
   const status = query.get("status") ?? "";
   const profile = query.get("profile") ?? "";
   const parent = query.get("parent") ?? "";
+  const flat = query.get("flat") === "1";
   const set = (changes) => {
     const next = new URLSearchParams(query);
     for (const [key, value] of Object.entries(changes)) value ? next.set(key, value) : next.delete(key);
@@ -28,6 +30,15 @@ export function SessionsView({ bus, query }) {
   const list = useOwned(() => new SessionList(bus, {
     ...(text && { text }), ...(status && { status: status.split(",") }), ...(profile && { profile }), ...(parent && { parent }),
   }), [bus, text, status, profile, parent]);
+  const [folded, setFolded] = useState(new Set());
+  const fold = ({ s, size }, away) => {
+    if (!(size > 0) || folded.has(s.session) === away) return;
+    const next = new Set(folded);
+    away ? next.add(s.session) : next.delete(s.session);
+    setFolded(next);
+  };
+  const all = list?.rows;
+  const rows = useMemo(() => (flat || !all ? (all ?? []) : families(all, list.byId, folded)), [all, folded, flat]);
   const search = useRef();
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -48,21 +59,27 @@ export function SessionsView({ bus, query }) {
       <select aria-label="State" value=${status} onChange=${(e) => set({ status: e.target.value })}>${CHOICES.map(([value, name]) =>
         html`<option value=${value} selected=${value === status}>${name}</option>`)}</select>
       <input class="short" aria-label="Profile" placeholder="Profile" value=${profile} onChange=${(e) => set({ profile: e.target.value })} />
-      ${parent && html`<button onClick=${() => set({ parent: "" })}>branches of ${parent} ×</button>`}
+      <label><input type="checkbox" checked=${!flat} onChange=${(e) => set({ flat: e.target.checked ? "" : "1" })} /> Families</label>
+      ${parent && html`<button type="button" onClick=${() => set({ parent: "" })}>branches of ${parent} ×</button>`}
       <button type="button" class="primary" onClick=${() => go(`#/s/${newId()}`)}>New session</button></form>
     ${list?.error && html`<p class="problem" role="alert">${list.error}</p>`}
     ${list?.partial && html`<p class="problem">The runners are reading the logs; sessions may be missing.</p>`}
     ${list?.loaded && list.rows.length === 0 && html`<p class="empty">${text || status || profile || parent ? "No session is like this."
       : "There are no sessions yet."}</p>`}
-    ${list && html`<${VirtualList} rows=${list.rows} height=${64} label="Sessions" more=${list.more} near=${() => list.load()}
-      row=${(s) => html`<${Row} s=${s} now=${now} />`} />`}</section>`;
+    ${list && html`<${VirtualList} rows=${rows} height=${64} label="Sessions" more=${list.more} near=${() => list.load()}
+      id=${(r) => rowOf(r).s.session} fold=${(r, away) => fold(rowOf(r), away)} row=${(r) => html`<${Row} r=${rowOf(r)} now=${now} fold=${fold} />`} />`}</section>`;
 }
 
-function Row({ s, now }) {
-  return html`<a class="row" href="#/s/${s.session}">
+function Row({ r, now, fold }) {
+  const { s, depth, size } = r;
+  const indent = { marginLeft: `${Math.min(depth, 8) * 1.5 + (size > 0 ? 0 : 2.2)}rem` };
+  return html`${size > 0 && html`<button class="twig" style=${indent} aria-expanded=${!r.folded} aria-label="${size} below ${s.title || s.session}"
+      onClick=${() => fold(r, !r.folded)}>${r.folded ? `▸ ${size}` : "▾"}</button>`}
+    <a class="row ${depth > 0 ? "below" : ""}" style=${depth > 0 && size === 0 ? indent : undefined} data-depth=${depth} href="#/s/${s.session}">
     <span class="state ${s.status}"><span class="dot" aria-hidden="true"></span>${STATUS[s.status] ?? s.status}</span>
-    <span class="title"><bdi>${s.title || s.session}</bdi>${s.parent && html` <span class="tag" title="A branch of ${s.parent.session}">branch</span>`}
-      ${s.queued > 0 && html` <span class="tag">${s.queued} queued</span>`}</span>
+    <span class="title"><bdi>${s.title || s.session}</bdi>${s.parent && html` <span class="tag" title="Of ${s.parent.session}, event ${s.parent.seq}">
+        ${s.parent.callId ? "sub-agent" : "branch"}${depth === 0 ? ` of ${s.parent.session}` : ""}</span>`}
+      ${s.queued > 0 && html` <span class="tag">${s.queued} queued</span>`}${r.state && html` <span class="tag">below: ${STATUS[r.state]}</span>`}</span>
     <span class="last"><bdi>${s.error || s.lastMessage || ""}</bdi></span>
     <span class="facts"><span>${model(s.model)}</span><span>${s.turns} turns</span><span>${cost(s.usage?.cost?.total)}</span>
       <time datetime=${s.lastActivity}>${ago(s.lastActivity, now)}</time></span></a>`;

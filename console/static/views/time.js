@@ -1,7 +1,8 @@
 // A session in time: every event, the state at any of them, what lies between two, and a way to go on from one.
 
 import { doing, go, replace, useOwned } from "../state.js";
-import { clock, cost, count, model } from "../format.js";
+import { difference } from "../between.js";
+import { clock, cost, count, visible } from "../format.js";
 import { Entry } from "../parts/entry.js";
 import { Json } from "../parts/text.js";
 import { Fold } from "../fold.js";
@@ -12,13 +13,13 @@ import { newId } from "./sessions.js";
 const NEAR = 30; // events listed on each side
 const SHOWN = 40; // entries of the state
 
-export function TimeView({ bus, id, seq }) {
+export function TimeView({ bus, id, seq, from }) {
   const followed = useOwned(() => new Followed(bus, id), [bus, id]);
   if (!followed) return null;
   if (followed.error) return html`<p class="problem" role="alert">${followed.error}</p>`;
   if (!followed.loaded) return html`<p class="empty">Reading the session …</p>`;
   if (followed.events.length === 0) return html`<p class="empty">Nothing has happened in ${id}.</p>`;
-  return html`<${Time} bus=${bus} id=${id} events=${followed.events} seq=${seq} last=${followed.events.length} />`;
+  return html`<${Time} bus=${bus} id=${id} events=${followed.events} seq=${seq} from=${from} last=${followed.events.length} />`;
 }
 
 /** Folds the events up to one, on top of a fold of fewer. */
@@ -34,26 +35,28 @@ function useFold(events, seq) {
   return (kept.current = before?.seq <= seq ? foldTo(events, seq, before) : foldTo(events, seq));
 }
 
-function Time({ bus, id, events, seq, last }) {
+function Time({ bus, id, events, seq, from, last }) {
   const at = Math.min(Math.max(1, seq || last), last);
-  const [mark, setMark] = useState(0);
+  const mark = from > 0 && from <= last ? from : 0;
   const fold = useFold(events, at);
-  const to = (n) => replace(`#/s/${id}/e/${Math.min(Math.max(1, n), last)}`);
+  const to = (n, since = mark) => replace(`#/s/${id}/e/${Math.min(Math.max(1, n), last)}${since ? `?from=${since}` : ""}`);
+  const step = useRef(); // as it was rendered last: a key may come before effects
+  step.current = (n) => to(at + n);
   useEffect(() => {
     const pressed = (e) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[e.key];
-      if (!step || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
+      const by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 }[e.key];
+      if (!by || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
       e.preventDefault();
-      to(at + step);
+      step.current(by);
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
-  }, [at, last]);
+  }, []);
   const event = events[at - 1];
   const fork = async () => {
     const other = newId();
     const done = await doing(`Fork at event ${at}`, () => bus.session(other).branch(id, at).then(() => true));
-    if (done) go(`#/s/${other}`);
+    if (done) go(`#/s/${id}/with/${other}`);
   };
   return html`<section class="time" aria-label="Session ${id} in time">
     <header class="facts"><h1><a href="#/s/${id}">${id}</a></h1><span role="status">event ${at} of ${last}</span><span>${clock(event.time)}</span>
@@ -62,9 +65,9 @@ function Time({ bus, id, events, seq, last }) {
       <input type="range" aria-label="Event" min="1" max=${last} value=${at} onInput=${(e) => to(Number(e.target.value))} />
       <button aria-label="The next event" disabled=${at === last} onClick=${() => to(at + 1)}>›</button>
       <button class="primary" onClick=${fork}>Fork from here</button>
-      <button onClick=${() => setMark(mark === at ? 0 : at)} aria-pressed=${mark === at}>${mark && mark !== at ? `Compare from here, not ${mark}` : "Compare from here"}</button>
+      <button onClick=${() => to(at, mark === at ? 0 : at)} aria-pressed=${mark === at}>${mark && mark !== at ? `Compare from here, not ${mark}` : "Compare from here"}</button>
       <${Rerun} bus=${bus} id=${id} at=${at} events=${events} now=${fold.config.model} /></div>
-    ${mark > 0 && mark !== at && html`<${Between} events=${events} from=${Math.min(mark, at)} to=${Math.max(mark, at)} />`}
+    ${mark > 0 && mark !== at && html`<${Between} events=${events} id=${id} from=${Math.min(mark, at)} to=${Math.max(mark, at)} />`}
     <div class="columns"><nav class="events" aria-label="Events">${events.slice(Math.max(0, at - NEAR), at + NEAR).map((e) => html`<a key=${e.seq} href="#/s/${id}/e/${e.seq}"
       aria-current=${e.seq === at ? "true" : undefined}><span class="quiet">${e.seq}</span> ${e.type} <span class="at">${clock(e.time)}</span></a>`)}</nav>
       <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2><${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
@@ -80,16 +83,18 @@ function Attributes({ e }) {
 }
 
 /** What is different between two events. */
-function Between({ events, from, to }) {
-  const [a, b] = useMemo(() => [foldTo(events, from), foldTo(events, to)], [events, from, to]);
-  const lines = [["cost", cost(a.cost), cost(b.cost)], ["context", count(a.context), count(b.context)], ["tokens", count(a.tokens), count(b.tokens)],
-    ["entries", a.entries.length, b.entries.length], ["model", model(a.config.model), model(b.config.model)], ["waiting", a.queue.length, b.queue.length],
-    ["run", a.run?.id ?? "none", b.run?.id ?? "none"]];
-  const kinds = Map.groupBy?.(events.slice(from, to), (e) => e.type);
+function Between({ events, id, from, to }) {
+  const { values, entries } = useMemo(() => difference(foldTo(events, from), foldTo(events, to)), [events, from, to]);
+  const kinds = new Map();
+  for (const e of events.slice(from, to)) kinds.set(e.type, (kinds.get(e.type) ?? 0) + 1);
   return html`<section class="between" aria-label="From event ${from} to event ${to}"><h2>From event ${from} to event ${to}</h2>
-    <table><thead><tr><th></th><th>${from}</th><th>${to}</th></tr></thead><tbody>${lines.filter(([, x, y]) => x !== y).map(([name, x, y]) =>
-      html`<tr><th scope="row">${name}</th><td>${x}</td><td>${y}</td></tr>`)}</tbody></table>
-    <p class="quiet">${kinds ? [...kinds].map(([k, list]) => `${list.length} ${k}`).join(", ") : `${to - from} events`}</p></section>`;
+    <p class="quiet">${[...kinds].map(([k, n]) => `${n} ${k}`).join(", ")}</p>
+    ${values.length > 0 && html`<table><thead><tr><th scope="col">what</th><th scope="col">${from}</th><th scope="col">${to}</th></tr></thead>
+      <tbody>${values.map(([name, x, y]) => html`<tr key=${name}><th scope="row">${name}</th><td>${visible(String(x), true)}</td>
+        <td>${visible(String(y), true)}</td></tr>`)}</tbody></table>`}
+    ${entries.length > 0 && html`<details><summary>${entries.length} ${entries.length === 1 ? "entry is" : "entries are"} new or changed</summary>
+      <div class="list">${entries.slice(-SHOWN).map(({ entry, isNew }) => html`<p class="quiet" key="t${entry.key}">${isNew ? "new" : "changed"}</p>
+        <${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div></details>`}</section>`;
 }
 
 /** Goes back to right before the run that the event is in, and asks another model the same. */
@@ -115,7 +120,7 @@ function Rerun({ bus, id, at, events, now }) {
       await s.prompt({ ...(text && { text }), ...(images.length && { images }) });
       return true;
     });
-    if (done) go(`#/s/${other}`);
+    if (done) go(`#/s/${id}/with/${other}`);
   };
   return html`<select aria-label="Run again with another model" onFocus=${load} onChange=${(e) => rerun(e.target.value)}>
     <option selected disabled>Run again with …</option>${(models ?? []).map((m) => html`<option value="${m.provider}/${m.id}">${m.provider}/${m.id}

@@ -1,4 +1,4 @@
-// Command dice serves a tool that rolls dice: all that a tool in Go needs. Run it beside a runner:
+// Command dice serves a tool that rolls dice: all that a tool in Go needs. Run it together with a runner:
 //
 //	NATS_URL=nats://127.0.0.1:4222 go run ./docs/examples/dice
 package main

@@ -198,8 +198,7 @@ async function stop() {
   stopping = true;
   clearInterval(renewal);
   const h = headers();
-  h.set("KV-Operation", "PURGE");
-  h.set("Nats-Rollup", "sub");
+  h.set("KV-Operation", "DEL");
   h.set("Nats-TTL", `${TTL}s`);
   await js.publish(entry, "", { headers: h }).catch((err) => console.error("announcement not withdrawn:", err.message));
   setTimeout(() => running.forEach((cancel) => cancel.abort()), 10_000).unref();

@@ -42,7 +42,7 @@ announce() {
 }
 
 withdraw() {
-	pub -J -H KV-Operation:PURGE -H Nats-Rollup:sub -H "Nats-TTL:${TTL}s" "\$KV.agent_tools.$TOOL.$WORKER" "" ||
+	pub -J -H KV-Operation:DEL -H "Nats-TTL:${TTL}s" "\$KV.agent_tools.$TOOL.$WORKER" "" ||
 		log "announcement not withdrawn"
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// nowhere is what servers are told of each other's addresses where they should use their links only: nobody listens
+// nowhere is the address that servers have of each other where they should use their links only: nobody listens
 // there.
 const nowhere = "127.0.0.1:1"
 

@@ -108,7 +108,7 @@ func (s *sessionCheck) checkOutcome(cmd Command) {
 // clock is how a time of day is shown.
 const clock = "15:04:05.000"
 
-// checkOrder wants a command that was acknowledged before another was sent to enter before that one.
+// checkOrder wants a command that was acknowledged before another was sent to enter before the other.
 func (s *sessionCheck) checkOrder() {
 	for i, cmd := range s.cmds {
 		o := s.outcomes[cmd.ID]

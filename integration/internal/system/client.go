@@ -6,11 +6,31 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Send publishes a command and returns its sequence in the stream.
-func (s *System) Send(tb testing.TB, session string, kind schemas.CommandKind, payload string) uint64 {
+// Session is a session, as a Go client sees it.
+func (s *System) Session(tb testing.TB, id string) *client.Session {
+	tb.Helper()
+	return bustest.Client(tb, s.Client).Session(id)
+}
+
+// Send sends a command.
+func (s *System) Send(tb testing.TB, session string, data schemas.CommandData, opts ...client.Option) {
+	tb.Helper()
+	bustest.Command(tb, s.Session(tb, session), data, opts...)
+}
+
+// Prompt sends a prompt.
+func (s *System) Prompt(tb testing.TB, session, text string) {
+	tb.Helper()
+	bustest.Prompt(tb, s.Session(tb, session), text)
+}
+
+// Publish publishes a command as it is written, well or badly, and returns its sequence in the stream.
+func (s *System) Publish(tb testing.TB, session string, kind schemas.CommandKind, payload string) uint64 {
 	tb.Helper()
 	ack, err := s.Client.JetStream().Publish(tb.Context(), s.Client.Subjects().Command(session, kind), []byte(payload))
 	if err != nil {
@@ -23,26 +43,14 @@ func (s *System) Send(tb testing.TB, session string, kind schemas.CommandKind, p
 // the runs-th of the session.
 func (s *System) Prompted(tb testing.TB, session, text string, runs int) []schemas.Event {
 	tb.Helper()
-	s.Send(tb, session, schemas.CommandPrompt, text)
+	s.Prompt(tb, session, text)
 	return s.Until(tb, session, "the end of the run", Ends(runs))
 }
 
 // Until follows a session's log from its first event and returns it up to the first event for which last holds.
 func (s *System) Until(tb testing.TB, session, what string, last func(schemas.Event) bool) []schemas.Event {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), Deadline)
-	defer cancel()
-	var log []schemas.Event
-	for e, err := range s.Store.Follow(ctx, session, 1) {
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if log = append(log, e); last(e) {
-			return log
-		}
-	}
-	tb.Fatalf("session %s: never saw %s, the log is %v", session, what, TypesOf(log))
-	return nil
+	return bustest.Until(tb, s.Session(tb, session), what, last)
 }
 
 // Messages is how many messages a stream holds, those that match the subject if there is one. A cluster that elects

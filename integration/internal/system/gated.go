@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Gated is a model that stops in the middle of each reply until it is told to go on.
+// Gated is a model that stops in the middle of each reply until the test lets it continue.
 type Gated struct {
 	driver.Model
 	Reached chan struct{} // gets a value for each reply that has stopped

@@ -1,27 +1,15 @@
 package system
 
 import (
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // Ends holds for the nth agent_end that it sees.
-func Ends(n int) func(schemas.Event) bool {
-	return func(e schemas.Event) bool {
-		if e.Type() == schemas.EventAgentEnd {
-			n--
-		}
-		return n == 0
-	}
-}
+func Ends(n int) func(schemas.Event) bool { return bustest.Nth(n, schemas.EventAgentEnd) }
 
 // TypesOf is the types of a log's events.
-func TypesOf(log []schemas.Event) []schemas.EventType {
-	types := make([]schemas.EventType, len(log))
-	for i, e := range log {
-		types[i] = e.Type()
-	}
-	return types
-}
+func TypesOf(log []schemas.Event) []schemas.EventType { return bustest.Types(log) }
 
 // DataOf returns the payloads of one type, in the order of the log.
 func DataOf[T schemas.EventData](log []schemas.Event) (all []T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/embedded"
 )
@@ -23,11 +24,7 @@ func StartServer(tb testing.TB, syncAlways bool) *embedded.Server {
 // Client is a Go client on a connection.
 func Client(tb testing.TB, c *bus.Conn) *client.Client {
 	tb.Helper()
-	cl, err := client.New(c.NATS(), client.Options{Prefix: c.Subjects().Prefix(), Name: tb.Name()})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return cl
+	return bustest.Client(tb, c)
 }
 
 // Connect connects to one server or several, their URLs separated by commas.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/loopbus/loopbus/bus/bustest"
 )
 
 // Deadline is how long a test waits for something that has to happen.
@@ -13,16 +15,7 @@ const Deadline = 90 * time.Second
 // Eventually waits until ok holds.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(Deadline)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			tb.Fatalf("never happened: %s", what)
-		}
-	}
+	bustest.Eventually(tb, what, ok)
 }
 
 // Serve runs f until stop is called, or the test ends, and waits for it. An error of f fails the test.

@@ -21,8 +21,8 @@ var Echo = tools.Tool{
 	},
 }
 
-// StartWorker serves tools on c under an id. Who needs them waits with [registry.Toolbox.Wait]. The streams have to be
-// there. stop stops it as SIGTERM does; the end of the test calls it too.
+// StartWorker serves tools on c under an id. A test that needs them waits with [registry.Toolbox.Wait]. The streams
+// have to be there. stop stops it as SIGTERM does; the end of the test calls it too.
 func StartWorker(tb testing.TB, c *bus.Conn, id string, served ...tools.Tool) (stop func()) {
 	tb.Helper()
 	w, err := worker.New(worker.Options{

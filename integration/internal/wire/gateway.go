@@ -1,6 +1,6 @@
 // Package wire is a gateway between NATS clients and their server. It understands as much of the protocol as it takes
-// to see each message, and loses, holds or lets pass what it is told to. So what is done to a program is done to it at
-// the only place where it has effects, and the program itself knows nothing of it.
+// to see each message, and loses, stops or lets pass what the test chooses. So what is done to a program is done to it
+// at the only place where it has effects, and the program itself knows nothing of it.
 package wire
 
 import (
@@ -68,7 +68,8 @@ func (g *Gateway) URL() string { return "nats://" + g.listener.Addr().String() }
 // Dead is closed when the gateway was killed.
 func (g *Gateway) Dead() <-chan struct{} { return g.dead }
 
-// Kill loses everything from now on, and for good.
+// Kill loses everything from now on, and for good. The port stays taken until [Gateway.Close]: another gateway that got
+// it would have the killed process's connections, and bring it back to life.
 func (g *Gateway) Kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,7 +83,7 @@ func (g *Gateway) Freeze() {
 	g.frozen = true
 }
 
-// Thaw ends a freeze: what was held goes on.
+// Thaw ends a freeze: what was stopped passes.
 func (g *Gateway) Thaw() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,6 +102,7 @@ func (g *Gateway) Await() bool {
 // Close kills the gateway and waits until all its goroutines have ended.
 func (g *Gateway) Close() {
 	g.Kill()
+	_ = g.listener.Close()
 	g.running.Wait()
 }
 
@@ -118,7 +120,6 @@ func (g *Gateway) kill() {
 	}
 	g.killed = true
 	close(g.dead)
-	_ = g.listener.Close()
 	g.cut()
 	g.thawed.Broadcast()
 }
@@ -144,7 +145,7 @@ func (g *Gateway) accept() {
 		l := &link{g: g, client: client, server: server}
 		if !g.add(l) {
 			l.close()
-			return
+			continue
 		}
 		g.running.Go(func() { l.pump(client, l.up) })
 		g.running.Go(func() { l.pump(server, l.down) })

@@ -51,7 +51,7 @@ func on(subject string, v wire.Verdict) func(m *wire.Message) wire.Verdict {
 type rig struct {
 	gateway *wire.Gateway
 	through *nats.Conn         // through the gateway
-	direct  *nats.Conn         // beside it
+	direct  *nats.Conn         // without it
 	heard   *nats.Subscription // of direct, all below "t."
 }
 
@@ -87,7 +87,7 @@ func connect(t *testing.T, url string) *nats.Conn {
 	return nc
 }
 
-func (r *rig) hears(t *testing.T, subject string) *nats.Msg {
+func (r *rig) receives(t *testing.T, subject string) *nats.Msg {
 	t.Helper()
 	m, err := r.heard.NextMsg(deadline)
 	if err != nil {
@@ -99,13 +99,13 @@ func (r *rig) hears(t *testing.T, subject string) *nats.Msg {
 	return m
 }
 
-// hearsNothing wants everything that was sent so far to be lost: what is sent beside the gateway comes first.
-func (r *rig) hearsNothing(t *testing.T) {
+// receivesNothing wants everything that was sent so far to be lost: what is sent around the gateway comes first.
+func (r *rig) receivesNothing(t *testing.T) {
 	t.Helper()
 	if err := r.direct.Publish("t.mark", nil); err != nil {
 		t.Fatal(err)
 	}
-	r.hears(t, "t.mark")
+	r.receives(t, "t.mark")
 }
 
 func (r *rig) publish(t *testing.T, subject string) {
@@ -134,7 +134,7 @@ func TestATapSeesWhatPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.publish(t, "t.1")
-	if m := r.hears(t, "t.1"); m.Header.Get("K") != "v" || string(m.Data) != "data of t.1" {
+	if m := r.receives(t, "t.1"); m.Header.Get("K") != "v" || string(m.Data) != "data of t.1" {
 		t.Errorf("heard %q with %v", m.Data, m.Header)
 	}
 	if err := r.direct.PublishRequest("u", "reply", []byte("back")); err != nil {
@@ -156,9 +156,9 @@ func TestKillLosesTheMessageAndAllThatFollow(t *testing.T) {
 	r.publish(t, "t.1")
 	r.publish(t, "t.2")
 	r.publish(t, "t.3")
-	r.hears(t, "t.1")
+	r.receives(t, "t.1")
 	<-r.gateway.Dead()
-	r.hearsNothing(t)
+	r.receivesNothing(t)
 	if r.gateway.Await() {
 		t.Error("a dead gateway lets pass")
 	}
@@ -171,19 +171,19 @@ func TestCutLosesTheMessageAndLetsClientsConnectAgain(t *testing.T) {
 	r.publish(t, "t.2")
 	<-again
 	r.publish(t, "t.3")
-	r.hears(t, "t.3")
+	r.receives(t, "t.3")
 }
 
 func TestFreezeHoldsEverythingUntilItThaws(t *testing.T) {
 	r := newRig(t, funcTap{sent: on("t.2", wire.Freeze)})
 	r.publish(t, "t.1")
 	r.publish(t, "t.2")
-	r.hears(t, "t.1")
-	r.hearsNothing(t)
+	r.receives(t, "t.1")
+	r.receivesNothing(t)
 	thawing := make(chan bool, 1)
 	go func() { thawing <- r.gateway.Await() }()
 	r.gateway.Thaw()
-	r.hears(t, "t.2")
+	r.receives(t, "t.2")
 	if !<-thawing {
 		t.Error("what waited beside was told that the gateway is dead")
 	}
@@ -193,5 +193,5 @@ func TestProbeIsAskedOnceTheServerHasHandledTheMessage(t *testing.T) {
 	r := newRig(t, funcTap{sent: on("t.1", wire.Probe), probed: func() wire.Verdict { return wire.Kill }})
 	r.publish(t, "t.1")
 	<-r.gateway.Dead()
-	r.hears(t, "t.1")
+	r.receives(t, "t.1")
 }

@@ -1,4 +1,4 @@
-// Package background waits for goroutines, and makes requests one after the other beside whoever asks for them.
+// Package background waits for goroutines, and makes requests one after the other in the background.
 package background
 
 import (

@@ -51,12 +51,12 @@ func (s *Stream) open(b *Block) *Block {
 		e.Type = schemas.StreamToolCallStart
 		e.ToolCall = &schemas.ToolCall{ID: b.id, Name: b.name}
 	}
-	s.tell(e)
+	s.send(e)
 	return b
 }
 
 // Delta appends to the text, or to the JSON of a tool call's arguments. A delta that is empty is an event all the same.
-// Half an emoji is held back until its other half has come. After [Block.End] it does nothing.
+// Half an emoji is buffered until its other half has come. After [Block.End] it does nothing.
 func (b *Block) Delta(delta string) {
 	if b.ended || !b.grow(len(delta)) {
 		return
@@ -75,7 +75,7 @@ func (b *Block) append(delta string) {
 	case schemas.ContentToolCall:
 		e.Type = schemas.StreamToolCallDelta
 	}
-	b.s.tell(e)
+	b.s.send(e)
 }
 
 // Replace sets the whole text, or the JSON of the whole arguments, without a delta: for vendors that say it again, or
@@ -122,17 +122,8 @@ func (b *Block) Identify(id, name string) {
 	}
 }
 
-// Call returns the id and the name of a tool call.
-func (b *Block) Call() (id, name string) { return b.id, b.name }
-
 // Kind says what the block is.
 func (b *Block) Kind() schemas.ContentType { return b.kind }
-
-// Index is the block's content index.
-func (b *Block) Index() int { return b.index }
-
-// Ended reports whether [Block.End] was called.
-func (b *Block) Ended() bool { return b.ended }
 
 // End ends the block. A second call does nothing.
 func (b *Block) End() {
@@ -154,7 +145,7 @@ func (b *Block) End() {
 		call := b.toolCall()
 		e.Type, e.ToolCall = schemas.StreamToolCallEnd, &call
 	}
-	b.s.tell(e)
+	b.s.send(e)
 }
 
 func (b *Block) toolCall() schemas.ToolCall {
@@ -171,9 +162,6 @@ func (s *Stream) EndAll() {
 		b.End()
 	}
 }
-
-// Blocks returns all blocks in the order of their indexes. The list is the stream's own.
-func (s *Stream) Blocks() []*Block { return s.blocks }
 
 // HasToolCalls reports whether a tool call has been opened.
 func (s *Stream) HasToolCalls() bool {

@@ -17,7 +17,7 @@ var (
 	errIdle     = errors.New("idle")
 )
 
-// A Stream is a reply in the making. It is for the goroutine that play runs in. Once the reader has gone away its
+// A Stream is a reply in the making. It is for the goroutine that play runs in. Once the reader has left, its
 // methods do nothing, and the context of play is done.
 type Stream struct {
 	req     *providers.Request
@@ -106,7 +106,7 @@ func (s *Stream) Start() {
 	s.started = true
 	identity := s.reply
 	identity.StopReason = schemas.StopStop
-	s.tell(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
+	s.send(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
 }
 
 // Alive restarts the idle limit, for heartbeats that are no events of the stream. Mere keep-alives are none.
@@ -152,11 +152,8 @@ func (s *Stream) Finish(reason schemas.StopReason) { s.reply.StopReason = reason
 // Finished returns what [Stream.Finish] said, or nothing.
 func (s *Stream) Finished() schemas.StopReason { return s.reply.StopReason }
 
-// Hide keeps a text out of error texts, besides the request's key and its secret headers.
-func (s *Stream) Hide(secret string) { s.secrets = append(s.secrets, secret) }
-
-// tell gives the reader an event, unless it has gone. The vendor is not to blame for the time that takes.
-func (s *Stream) tell(e schemas.StreamEvent) {
+// send gives the reader an event, unless it has left. The vendor is not to blame for the time that takes.
+func (s *Stream) send(e schemas.StreamEvent) {
 	if s.gone {
 		return
 	}
@@ -191,7 +188,7 @@ func (s *Stream) done() {
 	s.Start()
 	s.EndAll()
 	s.reply.Content = s.content()
-	s.tell(schemas.StreamEvent{Type: schemas.StreamDone, Reason: s.reply.StopReason, Message: &s.reply})
+	s.send(schemas.StreamEvent{Type: schemas.StreamDone, Reason: s.reply.StopReason, Message: &s.reply})
 	s.pause()
 }
 
@@ -202,6 +199,6 @@ func (s *Stream) fail(err error) {
 func (s *Stream) end(reason schemas.StopReason, code schemas.FailureCode, text string) {
 	s.reply.StopReason, s.reply.ErrorMessage = reason, text
 	s.reply.Content = s.content()
-	s.tell(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, FailureCode: code, Message: &s.reply})
+	s.send(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, FailureCode: code, Message: &s.reply})
 	s.pause()
 }

@@ -38,7 +38,8 @@ func Adaptive(m *providers.Model) (bool, error) {
 	return ok && !v.before(firstAdaptive), nil
 }
 
-// AlwaysThinks reports whether the model cannot be told not to think: the catalogue says that it has no such level.
+// AlwaysThinks reports whether the model's thinking cannot be switched off: the catalogue says that it has no such
+// level.
 func AlwaysThinks(m *providers.Model) bool {
 	name, listed := m.ThinkingLevels[schemas.ThinkingOff]
 	return listed && name == nil

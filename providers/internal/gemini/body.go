@@ -7,8 +7,8 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// Body is a request.
-type Body struct {
+// requestBody is a request.
+type requestBody struct {
 	Contents          []*content        `json:"contents"`
 	SystemInstruction *content          `json:"systemInstruction,omitempty"`
 	Tools             []tools           `json:"tools,omitempty"`
@@ -70,9 +70,9 @@ type generationConfig struct {
 	ThinkingConfig  *thinkingConfig `json:"thinkingConfig,omitempty"`
 }
 
-// NewBody returns the body of a request.
-func NewBody(req *providers.Request) (*Body, error) {
-	b := &Body{Contents: contents(req)}
+// newBody returns the body of a request.
+func newBody(req *providers.Request) (*requestBody, error) {
+	b := &requestBody{Contents: contents(req)}
 	if system := req.System(); system != "" {
 		b.SystemInstruction = &content{Role: "user", Parts: []*part{{Text: &system}}}
 	}
@@ -96,7 +96,7 @@ func NewBody(req *providers.Request) (*Body, error) {
 }
 
 // choose says whether the model has to call a tool.
-func (b *Body) choose(choice json.RawMessage) {
+func (b *requestBody) choose(choice json.RawMessage) {
 	var mode string
 	if json.Unmarshal(choice, &mode) != nil || mode == "" {
 		return

@@ -75,8 +75,8 @@ func (u usage) tokens() schemas.Usage {
 	}
 }
 
-// Reader makes blocks of the events of a stream.
-type Reader struct {
+// reader makes blocks of the events of a stream.
+type reader struct {
 	s       *assemble.Stream
 	block   *assemble.Block // text or thinking under way
 	ids     map[string]bool
@@ -85,13 +85,13 @@ type Reader struct {
 	blocked string // why the prompt was
 }
 
-// NewReader returns a reader. now is in milliseconds: calls without an id get one of it.
-func NewReader(s *assemble.Stream, now int64) *Reader {
-	return &Reader{s: s, ids: map[string]bool{}, stamp: now}
+// newReader returns a reader. now is in milliseconds: calls without an id get one of it.
+func newReader(s *assemble.Stream, now int64) *reader {
+	return &reader{s: s, ids: map[string]bool{}, stamp: now}
 }
 
 // Read reads the whole body.
-func (r *Reader) Read(body io.Reader) error {
+func (r *reader) Read(body io.Reader) error {
 	events := sse.NewDecoder(body)
 	for {
 		e, err := events.Next()
@@ -109,7 +109,7 @@ func (r *Reader) Read(body io.Reader) error {
 
 // event takes an event. One that does not begin with its data is not the vendor's; the JSON of an error may come as it
 // is.
-func (r *Reader) event(e sse.Event) error {
+func (r *reader) event(e sse.Event) error {
 	if bytes.HasPrefix(e.Raw, []byte{'{'}) {
 		return r.chunk(e.Raw)
 	}
@@ -122,7 +122,7 @@ func (r *Reader) event(e sse.Event) error {
 	return r.chunk(e.Data)
 }
 
-func (r *Reader) chunk(data []byte) error {
+func (r *reader) chunk(data []byte) error {
 	var c chunk
 	if err := chat.Decode(data, &c); err != nil {
 		return &schemas.FailureError{
@@ -168,7 +168,7 @@ func failed(data, object json.RawMessage) error {
 	return failure.OfEvent(fmt.Sprintf("got status: %s. %s", e.Status, compact.String()), object)
 }
 
-func (r *Reader) part(p outputPart) {
+func (r *reader) part(p outputPart) {
 	if p.Text != nil {
 		r.text(p)
 	}
@@ -188,7 +188,7 @@ func (r *Reader) part(p outputPart) {
 }
 
 // text continues the block under way, or begins another where thinking ends or begins.
-func (r *Reader) text(p outputPart) {
+func (r *reader) text(p outputPart) {
 	kind := schemas.ContentText
 	if p.Thought {
 		kind = schemas.ContentThinking
@@ -207,7 +207,7 @@ func (r *Reader) text(p outputPart) {
 	}
 }
 
-func (r *Reader) endBlock() {
+func (r *reader) endBlock() {
 	if r.block != nil {
 		r.block.End()
 		r.block = nil
@@ -215,7 +215,7 @@ func (r *Reader) endBlock() {
 }
 
 // id returns the vendor's id of a call, or one of our own where it has none or has been there already.
-func (r *Reader) id(given, name string) string {
+func (r *reader) id(given, name string) string {
 	id := given
 	for n := len(r.ids) + 1; id == "" || r.ids[id]; n++ {
 		id = fmt.Sprintf("%s_%d_%d", name, r.stamp, n)
@@ -225,7 +225,7 @@ func (r *Reader) id(given, name string) string {
 }
 
 // end says how the reply ended.
-func (r *Reader) end() error {
+func (r *reader) end() error {
 	switch {
 	case r.reason == "" && r.blocked != "":
 		return blockedError("Prompt blocked: " + r.blocked)

@@ -17,7 +17,7 @@ import (
 // Play makes the request to a URL, with these headers, and reads the reply. It is made once: whoever asks decides
 // whether to ask again.
 func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url string, header http.Header) error {
-	body, err := NewBody(req)
+	body, err := newBody(req)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url s
 		return failureError(f)
 	}
 	s.Start()
-	return NewReader(s, req.Time().UnixMilli()).Read(resp.Body)
+	return newReader(s, req.Time().UnixMilli()).Read(resp.Body)
 }
 
 // failureError is the body of a failing response; what is no JSON is put in the form that the vendor's errors have.

@@ -17,8 +17,8 @@ type thinkingConfig struct {
 // vertex is the API that has fewer kinds of models.
 const vertex = "google-vertex"
 
-// A family of models is told how much to think in the same way: by a level, or by a budget of tokens. The lists are for
-// off, minimal, low, medium and high; -1 leaves it to the model.
+// All models of a family take the thinking level in the same way: by a level, or by a budget of tokens. The lists are
+// for off, minimal, low, medium and high; -1 leaves it to the model.
 type family struct {
 	id      *regexp.Regexp
 	levels  []string

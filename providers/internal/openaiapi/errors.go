@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// An APIError is a failure that the server told of.
+// An APIError is a failure that the server reported.
 type APIError struct {
 	Status int    // of the response; 0 if it is an event of a stream
 	Detail string // what the server said

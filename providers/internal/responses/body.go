@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -71,7 +72,7 @@ func (b *Body) reason(req *providers.Request, direct *Direct) {
 	level, asked := req.Level()
 	switch {
 	case req.Direct && (direct.ReasoningEffort != "" || direct.ReasoningSummary != ""):
-		b.think(orElse(direct.ReasoningEffort, "medium"), orElse(direct.ReasoningSummary, "auto"))
+		b.think(cmp.Or(direct.ReasoningEffort, "medium"), cmp.Or(direct.ReasoningSummary, "auto"))
 	case asked && level != schemas.ThinkingOff:
 		b.think(req.Model.LevelName(level), "auto")
 	case req.Model.Provider == providers.GitHubCopilot: // it takes no effort where none is asked for
@@ -87,13 +88,6 @@ func (b *Body) reason(req *providers.Request, direct *Direct) {
 func (b *Body) think(effort, summary string) {
 	b.Reasoning = &reasoning{Effort: effort, Summary: summary}
 	b.Include = []string{"reasoning.encrypted_content"}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // idRule is the rule for ids of other models' tool calls: the id of the call and that of its item, with a bar between

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -94,7 +95,7 @@ func (r response) failure() error {
 	switch {
 	case r.Error != nil:
 		code, text := r.Error.Code, r.Error.Message
-		return failure.New(orElse(code, "unknown")+": "+orElse(text, "no message"), 0, code)
+		return failure.New(cmp.Or(code, "unknown")+": "+cmp.Or(text, "no message"), 0, code)
 	case r.Incomplete != nil && r.Incomplete.Reason != "":
 		return failure.New("incomplete: "+r.Incomplete.Reason, 0, r.Incomplete.Reason)
 	}

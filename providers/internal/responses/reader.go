@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func (r *Reader) take(data []byte) error {
 		r.usage(e.Response)
 		return e.Response.failure()
 	case "error":
-		return failure.New("Error Code "+orElse(e.Code, "unknown")+": "+orElse(e.Message, "no message"), 0, e.Code)
+		return failure.New("Error Code "+cmp.Or(e.Code, "unknown")+": "+cmp.Or(e.Message, "no message"), 0, e.Code)
 	default:
 		r.delta(e)
 	}

@@ -45,9 +45,9 @@ func NewDecoder(r io.Reader) *Decoder {
 	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}}
 }
 
-// Next returns the next block of lines that is more than comments; whoever wants data looks whether there is some. At
-// the regular end of the input the error is io.EOF. Any other error of the reader is returned as it is, and what was
-// read of an event before it is lost.
+// Next returns the next block of lines that is more than comments; a caller that wants data checks whether there is
+// some. At the regular end of the input the error is io.EOF. Any other error of the reader is returned as it is, and
+// what was read of an event before it is lost.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		e, err := d.block()

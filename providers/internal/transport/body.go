@@ -42,11 +42,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case b.ctx.Err() != nil:
 		return n, b.ctx.Err()
 	}
-	cut := &CutError{Err: err}
-	b.tap.mu.Lock()
-	b.tap.cut = cut
-	b.tap.mu.Unlock()
-	return n, cut
+	return n, &CutError{Err: err}
 }
 
 // full is the error behind the last byte that may be read.

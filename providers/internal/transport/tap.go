@@ -22,7 +22,7 @@ import (
 //   - limits how much of a response is read,
 //   - tells the request's OnResponse of every head,
 //   - has an SDK not retry where the vendor asks for a wait longer than the request allows,
-//   - remembers the failing response, and how the body of a good one ended.
+//   - remembers the failing response, and has a body that breaks off end with a [CutError].
 //
 // Its methods may be called concurrently.
 type Tap struct {
@@ -32,7 +32,6 @@ type Tap struct {
 
 	mu      sync.Mutex
 	failure *Failure // of the newest response; nil if it is a good one
-	cut     error    // see Cut
 }
 
 // New returns the tap for a request.
@@ -128,7 +127,7 @@ func (t *Tap) head(resp *http.Response) {
 func (t *Tap) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failure, t.cut = nil, nil
+	t.failure = nil
 }
 
 func (t *Tap) fail(resp *http.Response) {
@@ -145,11 +144,4 @@ func (t *Tap) Failure() (Failure, bool) {
 		return Failure{}, false
 	}
 	return *t.failure, true
-}
-
-// Cut returns a [CutError] if the newest response's body broke off, also where an SDK kept quiet about it.
-func (t *Tap) Cut() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.cut
 }

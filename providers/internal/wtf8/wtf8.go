@@ -183,7 +183,7 @@ func (j *Joiner) Add(delta string) string {
 	return mend(delta, "\uFFFD")
 }
 
-// Rest returns what is to be shown when no delta follows: U+FFFD for a half that is held, or nothing.
+// Rest returns what is to be shown when no delta follows: U+FFFD for a half that is buffered, or nothing.
 func (j *Joiner) Rest() string {
 	if j.held == "" {
 		return ""

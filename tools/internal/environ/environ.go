@@ -1,4 +1,4 @@
-// Package environ chooses what a process that is started for a tool is told of its parent's environment: nothing that
+// Package environ chooses what a process that is started for a tool gets of its parent's environment: nothing that
 // is not allowed by name, so that no key leaks.
 package environ
 

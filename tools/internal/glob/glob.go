@@ -40,5 +40,6 @@ func (p Pattern) Match(name string) bool {
 	return doublestar.MatchUnvalidated(p.text, name)
 }
 
-// HasUpper reports whether a pattern has a capital letter: by the convention of smart case, only such a one minds case.
+// HasUpper reports whether a pattern has a capital letter: by the convention of smart case, only such a pattern minds
+// case.
 func HasUpper(pattern string) bool { return strings.ContainsFunc(pattern, unicode.IsUpper) }

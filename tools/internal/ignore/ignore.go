@@ -59,7 +59,7 @@ func (r Rules) Negated() bool {
 }
 
 // Match returns what the last rule says that matches the path, which is relative to where the rules stand and has
-// slashes. It says nothing of directories above: who walks does not enter those that are ignored.
+// slashes. It says nothing of directories above: a walk does not enter those that are ignored.
 func (r Rules) Match(path string, isDir bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	for i := len(r) - 1; i >= 0; i-- {

@@ -32,7 +32,7 @@ func (s Spec) enter() error {
 			return err
 		}
 	}
-	// Whoever changes the user is not told of the parent's end any more.
+	// A process that has changed its user does not get the signal at its parent's end any more.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the worker: %w", err)
 	}

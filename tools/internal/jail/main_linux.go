@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// The parts of this program are told by how they are called.
+// The name that this program is called by selects its part.
 const (
 	setupName = "loopbus-sandbox-setup"
 	initName  = "loopbus-sandbox-init"

@@ -76,7 +76,7 @@ func (p *Process) lost() error {
 }
 
 // Kill kills the process and everything it started that has not left its group.
-func (p *Process) Kill() { p.kill.Do(func() { _ = p.conn.CloseWrite() }) } // fails only if the supervisor is gone
+func (p *Process) Kill() { p.kill.Do(func() { _ = p.conn.CloseWrite() }) } // fails only if the supervisor has ended
 
 // Wait returns how the process ended. What it has started may still run.
 func (p *Process) Wait() (syscall.WaitStatus, error) {

@@ -12,7 +12,7 @@ import (
 // program is this one, also if its file has been replaced.
 func program() (string, error) { return "/proc/self/exe", nil }
 
-// adoptOrphans makes this process the parent of all whose own parent ends, and who descend from it.
+// adoptOrphans makes this process the parent of its descendants whose own parent ends.
 func adoptOrphans() error {
 	return os.NewSyscallError("prctl PR_SET_CHILD_SUBREAPER", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
@@ -50,7 +50,7 @@ func descendants(root int) (found []int) {
 	return found
 }
 
-// parentOf reads the parent of a process, 0 if it is gone. Its name, in brackets, may have anything in it.
+// parentOf reads the parent of a process, 0 if it has ended. Its name, in brackets, may have anything in it.
 func parentOf(pid string) int {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

@@ -35,7 +35,7 @@ type server struct {
 	commands map[int]chan syscall.WaitStatus // by process id, those that have not ended; each channel holds one
 }
 
-// supervise serves commands until the process that it was started by is gone, and ends what is left.
+// supervise serves commands until the process that it was started by has ended, and ends what is left.
 func supervise() int {
 	// Signals are for the process it was started by. They are caught and not ignored: commands would inherit that.
 	signal.Notify(make(chan os.Signal, 1),
@@ -133,7 +133,7 @@ func (s *server) serve(conn *net.UnixConn, output *os.File) {
 	if err != nil {
 		errno := syscall.EIO
 		errors.As(err, &errno)
-		_ = out.Encode(started{Errno: int(errno)}) // nobody may be left to be told
+		_ = out.Encode(started{Errno: int(errno)}) // the parent may have ended
 		return
 	}
 	_ = out.Encode(started{PID: pid})

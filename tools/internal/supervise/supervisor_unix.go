@@ -97,7 +97,7 @@ func (s *supervisor) lost(by *net.UnixConn) {
 	}
 }
 
-// drop forgets a supervisor that is gone.
+// drop forgets a supervisor that has ended.
 func (s *supervisor) drop() {
 	_ = s.control.Close() // nobody is at the other end
 	_ = s.cmd.Process.Kill()

@@ -1,5 +1,5 @@
 // Package truncate cuts what tools show to the size a model can use: whole lines from the start or the end of a text,
-// up to a number of lines and of bytes, whichever comes first (behaviour A13).
+// up to a number of lines and of bytes, whichever comes first.
 //
 // Lines are separated by LF alone. The empty text after a final LF has a number, as in an editor, and counts in totals,
 // but is no reason to cut. Both collectors take a stream and hold only what they may show, however long the stream is.

@@ -11,6 +11,7 @@
 //
 // The lines are kept as they are in events custom with the customType "loopbus.file", so that an export gives every one
 // of them back, with members that loopbus does not know. The context of each leaf is a transcript_replaced, that of the
-// session's leaf the last; labels and name follow. What is added to the session later is exported behind the lines,
+// session's leaf the last; the model and the thinking level of the leaf follow as the commands that set them, then
+// labels and name. What is added to the session later is exported behind the lines,
 // below the entries that it continues.
 package pifile

@@ -101,6 +101,9 @@ func (x *exporter) part(e schemas.Event, d *schemas.Custom) error {
 
 // known maps the entries of an imported transcript to the lines that are there.
 func (x *exporter) known(e schemas.Event, nodes []loop.Node) {
+	if d, ok := e.Data.(*schemas.CommandAccepted); ok {
+		x.chosen(d)
+	}
 	if e.Type() != schemas.EventTranscriptReplaced || len(x.paths) == 0 {
 		return
 	}

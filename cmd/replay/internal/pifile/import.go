@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// Bounds of an import: of the lines in one event, and of the problems that are told.
+// Bounds of an import: of the lines in one event, and of the problems that are reported.
 const (
 	partBytes   = 512 << 10
 	maxProblems = 20
@@ -148,7 +148,10 @@ func (im *importer) plan(lines []*sessionfile.Entry) error {
 			im.nodes[id] = fmt.Sprintf("x%d.%d", first+i, n)
 		}
 	}
-	var last []schemas.EventData
+	last, err := im.settings()
+	if err != nil {
+		return err
+	}
 	for _, l := range im.s.Labels() {
 		if node := im.nodes[l.Target]; node != "" {
 			last = append(last, &schemas.Label{TargetID: node, Label: l.Label})

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// source is who the events of an import are from.
+// source is the source of an import's events.
 const source = "/loopbus/replay/import"
 
 // errTaken says that a session has events already.

@@ -65,7 +65,7 @@ func Run(ctx context.Context, s *client.Session, io_ *cli.IO, o Options) error {
 	}
 	read := make(chan error, 1)
 	go func() { read <- c.read(ctx, !interactive) }()
-	select { // a read of a terminal cannot be taken back: it is left behind when the watching ends first
+	select { // a read of a terminal cannot be cancelled: it is left behind when the watching ends first
 	case err = <-read:
 		leave()
 		<-watched

@@ -172,7 +172,8 @@ func (c *chat) interrupt(ctx context.Context) {
 // stateTimeout is how long the chat waits to learn what is queued.
 const stateTimeout = 2 * time.Second
 
-// abort ends the run, and says what the next run would begin with. Whoever may not ask for the state is not told.
+// abort ends the run, and says what the next run would begin with. A user that may not query the state does not see
+// that.
 func (c *chat) abort(ctx context.Context, reason string) error {
 	if err := c.session.Abort(ctx, reason); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package listing has the commands of the runner that only look at a bus: tools, profiles, runners, sessions.
+// Package listing has the commands of the runner that only read from a bus: tools, profiles, runners, sessions.
 package listing
 
 import (
@@ -15,14 +15,14 @@ import (
 // lookTimeout bounds how long a listing takes, connecting included.
 const lookTimeout = 10 * time.Second
 
-// Looking has the settings of what only looks at a bus.
+// Looking has the settings of commands that only read from a bus.
 type Looking struct {
 	Config     cli.Config     `embed:""`
 	Connection cli.Connection `embed:"" group:"server"`
 	JSON       bool           `name:"json" brief:"" help:"Print a JSON object a line."`
 }
 
-// look connects under a name and has use look at the bus.
+// look connects under a name and calls use.
 func (l *Looking) look(ctx context.Context, name string, use func(context.Context, *bus.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ type Tools struct {
 	Session string `brief:"" help:"Show the tools of this session's latest run, and how each layer came by them."`
 }
 
-// Check looks at the session's id.
+// Check validates the session's id.
 func (t *Tools) Check(*cli.Call) []error {
 	if t.Session == "" {
 		return nil

@@ -16,7 +16,7 @@ type Delete struct {
 	Sessions []string `arg:"" optional:"" name:"session"`
 }
 
-// Check looks at the ids.
+// Check validates the ids.
 func (d *Delete) Check(*cli.Call) []error { return checkAll(d.Sessions) }
 
 // Run deletes the sessions and says what each had.

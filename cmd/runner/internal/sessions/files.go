@@ -15,6 +15,7 @@ import (
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/retention/archive"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/eventstore"
 )
 
 // Export is `runner sessions export`: the events as anybody can read them, with all data in place.
@@ -23,12 +24,12 @@ type Export struct {
 	Sessions []string `arg:"" optional:"" name:"session"`
 }
 
-// Check looks at the ids.
+// Check validates the ids.
 func (e *Export) Check(*cli.Call) []error { return checkAll(e.Sessions) }
 
 // Run writes the events of the sessions, in order.
 func (e *Export) Run(ctx context.Context, io *cli.IO) error {
-	return e.with(ctx, io, func(ctx context.Context, p *place) error {
+	return e.reading(ctx, io, eventstore.Options{ByConsumer: true}, func(ctx context.Context, p *place) error {
 		out := bufio.NewWriter(io.Stdout)
 		for _, session := range e.Sessions {
 			n := 0

@@ -27,19 +27,23 @@ type place struct {
 	deleter *retention.Deleter
 }
 
-// with connects and has use work.
+// with connects and has use work. It ends with the name of a permission that is missing.
 func (w *Where) with(ctx context.Context, io *cli.IO, use func(ctx context.Context, p *place) error) error {
+	return w.reading(ctx, io, eventstore.Options{}, use)
+}
+
+// reading is with, for a log that is read with options.
+func (w *Where) reading(ctx context.Context, io *cli.IO, o eventstore.Options,
+	use func(ctx context.Context, p *place) error) error {
 	log := slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	conn, err := w.Connection.Bus(ctx, "loopbus runner sessions", log)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), Logger: log})
-	if err != nil {
-		return err
-	}
-	return use(ctx, &place{conn, store, retention.NewDeleter(conn, retention.Options{Store: store, Logger: log})})
+	return w.Connection.Look(ctx, "loopbus runner sessions", log, func(ctx context.Context, conn *bus.Conn) error {
+		o.Subjects, o.Logger = conn.Subjects(), log
+		store, err := eventstore.New(conn.Events(), o)
+		if err != nil {
+			return err
+		}
+		return use(ctx, &place{conn, store, retention.NewDeleter(conn, retention.Options{Store: store, Logger: log})})
+	})
 }
 
 // checkAll wants legal ids, one at least.

@@ -94,6 +94,9 @@ func (t *Terminal) Event(e schemas.Event) error {
 		t.begin(schemas.NewCallKey(e.Seq), d)
 	case *schemas.ToolExecutionEnd:
 		t.end(d)
+	case *schemas.SubagentStart:
+		t.of(d.Call, schemas.ToolAgent)
+		t.say(dim, strings.TrimRight("  (works in session "+d.Session+") "+d.Name, " "))
 	case *schemas.RunResumed:
 		t.say(dim, "(resumed "+d.Reason+")")
 	case *schemas.AutoRetryStart:

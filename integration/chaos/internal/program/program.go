@@ -139,7 +139,7 @@ func (s *session) toolPrompt() Step {
 }
 
 // call is a line that the model turns into a call: unsafe, idempotent or read-only ones. The key goes to the count file
-// where the tool is not told its own.
+// where the tool does not get its own.
 func (s *session) call(key string) string {
 	ms := s.IntN(400)
 	if s.chance(10) {
@@ -173,7 +173,7 @@ func (s *session) clear() Step {
 	return s.step(&schemas.ClearQueue{Queue: string(queues[s.IntN(len(queues))])})
 }
 
-// cancel takes back one of the newest inputs, or one that never was.
+// cancel withdraws one of the newest inputs, or one that never was.
 func (s *session) cancel() Step {
 	id := "nobody"
 	if n := len(s.inputs); n > 0 && !s.chance(5) {

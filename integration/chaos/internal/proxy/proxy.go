@@ -64,7 +64,7 @@ func (p *Proxy) Stall() {
 	}
 }
 
-// Heal undoes Cut and Stall: what was held back passes.
+// Heal undoes Cut and Stall: what was stalled passes.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

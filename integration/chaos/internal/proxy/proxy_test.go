@@ -47,7 +47,7 @@ func through(t *testing.T) *proxy.Proxy {
 	return p
 }
 
-// client is a connection that says lines and hears them again.
+// client is a connection that sends lines and reads them back.
 type client struct {
 	net.Conn
 	heard *bufio.Reader

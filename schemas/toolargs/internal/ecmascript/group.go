@@ -53,7 +53,7 @@ type opening struct {
 }
 
 // close translates what closes a group. In JavaScript each repetition forgets what the groups in it captured in the one
-// before; here a group is told to by popping its capture, where a repetition begins.
+// before; here a group does so by popping its capture, where a repetition begins.
 func (t *translator) close() error {
 	t.write(1, ")")
 	if len(t.open) == 0 {

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
+)
+
+const (
+	waitDefault = 30 * time.Second // of agent.wait, as in the protocol
+	waitMost    = 10 * time.Minute
+	maxRuns     = 256 // that a connection remembers
+)
+
+// runs are the newest that a connection has begun: a run id alone does not say which session it is in.
+type runs struct {
+	mu    sync.Mutex
+	byID  map[string]*client.Run
+	order []string
+}
+
+func (r *runs) add(run *client.Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := run.CommandID()
+	if r.byID[id] != nil {
+		return
+	}
+	if r.byID == nil {
+		r.byID = map[string]*client.Run{}
+	}
+	if r.order = append(r.order, id); len(r.order) > maxRuns {
+		delete(r.byID, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.byID[id] = run
+}
+
+func (r *runs) get(id string) *client.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byID[id]
+}
+
+// agentWait waits for the end of a run that the connection has begun.
+func (p *peer) agentWait(ctx context.Context, raw json.RawMessage) (any, error) {
+	var params struct {
+		RunID     string `json:"runId"`
+		TimeoutMs int64  `json:"timeoutMs"`
+	}
+	if err := decode(raw, &params); err != nil {
+		return nil, err
+	}
+	run := p.runs.get(bridge.CommandID(params.RunID))
+	switch {
+	case run == nil:
+		return nil, &bridge.RequestError{Reason: "this connection has not begun the run: send it again by chat.send"}
+	case params.TimeoutMs < 0:
+		return nil, &bridge.RequestError{Reason: "timeoutMs is below 0"}
+	}
+	limit := waitDefault
+	if params.TimeoutMs > 0 {
+		limit = min(time.Duration(params.TimeoutMs), waitMost/time.Millisecond) * time.Millisecond
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	res, err := run.Wait(bounded)
+	answer := map[string]any{"runId": params.RunID, "status": "ok", "stopReason": string(res.Reason)}
+	var rejected *client.RejectedError
+	var withdrawn *client.WithdrawnError
+	switch {
+	case errors.As(err, &rejected), errors.As(err, &withdrawn):
+		answer["status"], answer["error"] = "error", err.Error()
+	case err != nil && bounded.Err() != nil && ctx.Err() == nil:
+		return map[string]any{"runId": params.RunID, "status": "timeout"}, nil
+	case err != nil:
+		return nil, err
+	case !res.Reason.Normal() && !res.Handled:
+		answer["status"], answer["error"] = "error", res.ErrorMessage
+	}
+	return answer, nil
+}
+
+// modelsList are the models of the runners' catalogue.
+func (p *peer) modelsList(ctx context.Context, _ json.RawMessage) (any, error) {
+	all, err := p.b.c.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+	models := make([]map[string]any, 0, len(all))
+	for _, m := range all {
+		choice := map[string]any{"id": m.ID, "name": m.Name, "provider": m.Provider, "available": m.Key}
+		if m.Name == "" {
+			choice["name"] = m.ID
+		}
+		if m.ContextWindow > 0 {
+			choice["contextWindow"] = m.ContextWindow
+		}
+		models = append(models, choice)
+	}
+	return map[string]any{"models": models}, nil
+}

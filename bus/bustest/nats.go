@@ -1,0 +1,46 @@
+package bustest
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// NATS starts a server that is not ours to configure, with the options as they are, on loopback. Without a port it has
+// one of its own, and without a directory a new one.
+func NATS(t testing.TB, o *server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", cmp.Or(o.Port, server.RANDOM_PORT), true, true
+	o.StoreDir = cmp.Or(o.StoreDir, t.TempDir())
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the NATS server is not ready")
+	}
+	return s
+}
+
+// Configured starts a server with JetStream and a configuration, but for its port and its directory.
+func Configured(t testing.TB, config string) *server.Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, config)
+	}
+	o.Port, o.JetStream, o.StoreDir = 0, true, ""
+	return NATS(t, o)
+}

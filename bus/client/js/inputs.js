@@ -1,0 +1,67 @@
+// Inputs that are too big for a command: they are uploaded, and the command refers to them.
+
+import { added, PassingError, random, text } from "./stored.js";
+
+const INLINE = 400 << 10; // bytes of data that travel in the command itself
+const MOST = 8 << 20;
+const CHUNK = 128 << 10;
+const BUCKET = "agent_inputs";
+const KINDS = new Set(["prompt", "steer", "follow_up"]);
+
+const encoder = new TextEncoder();
+const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+const base64url = (binary) => btoa(binary).replaceAll("+", "-").replaceAll("/", "_"); // with its padding
+
+/** Whether data of a command of the kind is to be uploaded. @param {string} json */
+export function isLarge(kind, json) {
+  return KINDS.has(kind) && json.length > INLINE / 4 && encoder.encode(json).length > INLINE;
+}
+
+/**
+ * Keeps data as an object of the bucket, under its digest, unless it is there. Returns the headers of a command that
+ * refers to it, to which its attributes are to be added: they are of the connection's own kind, which this module does
+ * not import.
+ */
+export async function upload(link, json, signal) {
+  const data = encoder.encode(json);
+  if (data.length > MOST) throw new Error(`the input has ${data.length} bytes, more than ${MOST}`);
+  if (!globalThis.crypto?.subtle) throw new Error("a large input is sent by pages that came by https, or from this machine");
+  const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+  const name = hex(sum);
+  return link.persist(async (timeout) => {
+    const meta = `$O.${BUCKET}.M.${base64url(name)}`;
+    const have = await link.nc.request(`${link.api}DIRECT.GET.OBJ_${BUCKET}.${meta}`, "", { timeout });
+    if (have.headers?.code === 503) throw new PassingError("no server answers for the inputs");
+    const headers = () => new have.headers.constructor();
+    if (added(have.headers, "Nats-Stream") === "" || JSON.parse(text(have)).deleted) {
+      const nuid = random();
+      for (let at = 0; at < data.length; at += CHUNK) {
+        signal?.throwIfAborted();
+        await store(link, `$O.${BUCKET}.C.${nuid}`, data.subarray(at, at + CHUNK), { timeout });
+      }
+      const only = headers();
+      only.set("Nats-Rollup", "sub");
+      await store(link, meta, JSON.stringify({
+        name, bucket: BUCKET, nuid, size: data.length, chunks: Math.ceil(data.length / CHUNK), mtime: new Date().toISOString(),
+        options: { max_chunk_size: CHUNK }, digest: `SHA-256=${base64url(String.fromCharCode(...sum))}`,
+      }), { timeout, headers: only });
+    }
+    const refers = headers();
+    refers.set("ce-dataref", `nats://${BUCKET}/${name}`);
+    return refers;
+  }, { signal });
+}
+
+async function store(link, subject, data, options) {
+  const ack = (await link.nc.request(subject, data, options)).json();
+  if (ack.error) throw Object.assign(new Error(`upload: ${ack.error.description}`), { name: "JetStreamError", status: ack.error.code });
+}
+
+/** Adds the attributes of a CloudEvent without data to headers. */
+export function attributes(headers, event) {
+  const plain = (value) => value.replace(/[^\x21-\x7e]|["%]/gu, (c) => Array.from(encoder.encode(c), (b) => `%${b.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
+  for (const [key, value] of Object.entries(event)) {
+    if (value !== undefined && key !== "data") headers.set(`ce-${key}`, plain(value));
+  }
+  return headers;
+}

@@ -1,0 +1,193 @@
+// Package admission bounds how many sessions a runner works on at once, and says which of those that wait begin next
+// (admission control). It has no clock, goroutine or lock of its own.
+//
+// A session that is at work already is never kept waiting. What waits is in two lines: messages that continue
+// something, such as tool results, approvals, aborts and steering, and all others. Each line is served from both ends
+// in turn, so that a burst does not keep whoever comes after it waiting, and nobody waits for ever (adaptive LIFO).
+// Beyond the bound the newest of a line begins all the same after [Patience] without a beginning, within the room that
+// is kept for that.
+package admission
+
+import (
+	"container/list"
+	"time"
+)
+
+const (
+	// MostBeginning is how many sessions of a line are brought in at once: read from their logs, with the message stored.
+	// More would only share the processors, and keep the sessions at work from theirs.
+	MostBeginning = 64
+	// Patience is how long a line stands before its newest begins although there is no place.
+	Patience = 100 * time.Millisecond
+)
+
+// Gate admits messages to their sessions. A nil pointer is not ready; use [New]. Methods are not safe for concurrent
+// use: the caller's lock guards them, and start is called with it held.
+type Gate struct {
+	most     int
+	arm      func(d time.Duration)
+	armed    bool
+	working  map[string]int // messages under way, by session
+	pressing line
+	fresh    line
+}
+
+// line is messages that wait, oldest first.
+type line struct {
+	waiting   *list.List
+	beginning int
+	newest    bool      // whose turn it is
+	last      time.Time // one began
+}
+
+// Ticket is one message at the gate.
+type Ticket struct {
+	session   string
+	start     func()
+	line      *line
+	place     *list.Element // nil unless it waits
+	beginning bool
+	working   bool
+}
+
+// New returns a gate for most sessions at once, which has to be at least 1. Half as many again may begin out of
+// impatience, and messages that press may have twice as many. arm has [Gate.Hurry] called once after d.
+func New(most int, arm func(d time.Duration)) *Gate {
+	return &Gate{most: most, arm: arm, working: map[string]int{},
+		pressing: line{waiting: list.New()}, fresh: line{waiting: list.New()}}
+}
+
+// Ask has start called once the message may begin, now or in a later call of a method. The caller says what becomes of
+// it by the other methods, and by [Gate.Done] at the end.
+func (g *Gate) Ask(session string, pressing bool, now time.Time, start func()) *Ticket {
+	t := &Ticket{session: session, start: start, line: &g.fresh}
+	if pressing {
+		t.line = &g.pressing
+	}
+	if g.working[session] > 0 {
+		g.begin(t)
+		return t
+	}
+	if t.line.waiting.Len() == 0 {
+		t.line.last = now // it has not stood till now
+	}
+	t.place = t.line.waiting.PushBack(t)
+	g.next(now)
+	return t
+}
+
+// Entered says that a message is stored in its session, or will not be for a while.
+func (g *Gate) Entered(t *Ticket, now time.Time) {
+	if t.beginning {
+		t.beginning = false
+		t.line.beginning--
+		g.next(now)
+	}
+}
+
+// Pause says that a message is not worked on for a while, so that others may have its place.
+func (g *Gate) Pause(t *Ticket, now time.Time) {
+	g.leave(t)
+	g.next(now)
+}
+
+// Resume ends a pause. It waits for no place: what is tried again is little.
+func (g *Gate) Resume(t *Ticket) {
+	if !t.working {
+		t.working = true
+		g.working[t.session]++
+	}
+}
+
+// Done says that a message has been dealt with, or takes it out of the line. It may be called twice.
+func (g *Gate) Done(t *Ticket, now time.Time) {
+	if t.place != nil {
+		t.line.waiting.Remove(t.place)
+		t.place = nil
+	}
+	g.leave(t)
+	g.next(now)
+}
+
+// Waits reports whether a message has not begun.
+func (t *Ticket) Waits() bool { return t.place != nil }
+
+// Waiting is how many messages wait.
+func (g *Gate) Waiting() int { return g.pressing.waiting.Len() + g.fresh.waiting.Len() }
+
+// Working is how many sessions are at work.
+func (g *Gate) Working() int { return len(g.working) }
+
+func (g *Gate) leave(t *Ticket) {
+	if t.beginning {
+		t.beginning = false
+		t.line.beginning--
+	}
+	if !t.working {
+		return
+	}
+	t.working = false
+	if g.working[t.session]--; g.working[t.session] == 0 {
+		delete(g.working, t.session)
+	}
+}
+
+// next begins what there is room for.
+func (g *Gate) next(now time.Time) {
+	for _, l := range []*line{&g.pressing, &g.fresh} {
+		for l.waiting.Len() > 0 && l.beginning < MostBeginning && len(g.working) < g.room(l) {
+			g.admit(l, l.newest, now)
+			l.newest = !l.newest
+		}
+	}
+	g.rearm()
+}
+
+// room is how many sessions may be at work for a message of a line to begin.
+func (g *Gate) room(l *line) int {
+	if l == &g.pressing {
+		return 2 * g.most
+	}
+	return g.most
+}
+
+// Hurry is called after the time that the gate has asked for.
+func (g *Gate) Hurry(now time.Time) {
+	g.armed = false
+	for _, l := range []*line{&g.pressing, &g.fresh} {
+		room := 2 * g.most
+		if l == &g.fresh {
+			room = g.most + (g.most+1)/2
+		}
+		if l.waiting.Len() > 0 && now.Sub(l.last) >= Patience && len(g.working) < room {
+			g.admit(l, true, now)
+		}
+	}
+	g.rearm()
+}
+
+func (g *Gate) rearm() {
+	if !g.armed && g.Waiting() > 0 {
+		g.armed = true
+		g.arm(Patience)
+	}
+}
+
+// admit begins the newest or the oldest of a line.
+func (g *Gate) admit(l *line, newest bool, now time.Time) {
+	at := l.waiting.Front()
+	if newest {
+		at = l.waiting.Back()
+	}
+	t := at.Value.(*Ticket)
+	l.waiting.Remove(at)
+	t.place, l.last = nil, now
+	t.beginning = true
+	l.beginning++
+	g.begin(t)
+}
+
+func (g *Gate) begin(t *Ticket) {
+	g.Resume(t)
+	t.start()
+}

@@ -1,0 +1,127 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// keeping is a handler that lets the first prompt of a session in when it is told to, and remembers what it got.
+type keeping struct {
+	free chan struct{}
+	got  chan schemas.Command
+}
+
+func (h keeping) Deliver(ctx context.Context, cmd schemas.Command, _ func()) error {
+	select {
+	case <-h.free:
+		h.got <- cmd
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h keeping) Reject(context.Context, string, schemas.CommandRejected) error { return nil }
+
+// TestPayloadsOfWhatWaitsAreBounded sends more than may be kept to one session and to many. What is kept stays below
+// the bound, and all of it is delivered as it was sent, headers and all.
+func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	c, err := bus.Connect(t.Context(), bus.ConnOptions{InProcess: server, Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := streams.Setup(t.Context(), c, streams.Options{Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	in, err := New(c, Options{RunnerID: "r1", MaxSessions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bound, size, each = 64 << 10, 10 << 10, 30
+	in.maxHeld = bound
+	h := keeping{make(chan struct{}), make(chan schemas.Command)}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- in.Run(ctx, h) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	<-in.Ready()
+	want := map[string]string{} // text by id
+	for i := range each {
+		for _, session := range []string{"one", fmt.Sprint("many-", i)} {
+			id := fmt.Sprint(session, "-", i)
+			want[id] = string(bytes.Repeat([]byte{byte('a' + i%26)}, size))
+			msg := &nats.Msg{Subject: c.Subjects().Command(session, schemas.CommandPrompt), Data: []byte(want[id]),
+				Header: nats.Header{"Nats-Msg-Id": {id}}}
+			if _, err := c.JetStream().PublishMsg(t.Context(), msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(t, "all are received", func() bool { return in.InFlight() == 2*each })
+	in.mu.Lock()
+	held, kept, slimmed := in.held, 0, 0
+	for _, f := range in.flights {
+		if n := len(f.raw.Data()); n > 0 {
+			kept += n
+		} else {
+			slimmed++
+		}
+	}
+	in.mu.Unlock()
+	if held > bound || kept > bound+size || // and the one at work
+		slimmed < 2*each-bound/size-1 {
+		t.Errorf("%d bytes are counted, %d kept, %d messages are slim", held, kept, slimmed)
+	}
+	close(h.free)
+	got := map[string]string{}
+	last := -1
+	for range 2 * each {
+		cmd := <-h.got
+		got[cmd.ID] = cmd.Data.(*schemas.Prompt).Text
+		if n := 0; cmd.Session == "one" {
+			if _, err := fmt.Sscanf(cmd.ID, "one-%d", &n); err != nil || n != last+1 {
+				t.Errorf("%s comes after %d", cmd.ID, last)
+			}
+			last = n
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%d of %d commands are as they were sent", len(got), len(want))
+	}
+	until(t, "nothing is left", func() bool {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		return len(in.flights) == 0 && in.held == 0 && in.gate.Working() == 0 && in.gate.Waiting() == 0
+	})
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); !ok(); runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatal("never happened: ", what)
+		}
+	}
+}

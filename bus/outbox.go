@@ -1,0 +1,66 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// outboxPatience is how long a command waits for a server that is away, outboxAttempt for an acknowledgement, which may
+// be lost with a connection.
+const (
+	outboxPatience = 15 * time.Second
+	outboxAttempt  = 2 * time.Second
+)
+
+// Outbox stores commands in the inboxes of sessions, on behalf of another session. All methods may be called
+// concurrently.
+type Outbox struct{ conn *Conn }
+
+// NewOutbox returns an Outbox on c, which stays the caller's and has to outlive it.
+func NewOutbox(c *Conn) *Outbox { return &Outbox{c} }
+
+// Store returns nil once the server has stored the command. It goes out on the connection that buffers nothing: a
+// command must not leave long after it was decided, when the session that sends it may have another runner. After an
+// error it may be stored or not; sent again with its id, it counts once.
+func (o *Outbox) Store(ctx context.Context, c schemas.Command) error {
+	if err := o.store(ctx, c); err != nil {
+		return fmt.Errorf("bus: store %s %s in the inbox of session %.80s: %w", c.Data.CommandKind(), c.ID, c.Session, err)
+	}
+	return nil
+}
+
+func (o *Outbox) store(ctx context.Context, c schemas.Command) error {
+	data, err := schemas.Marshal(c.Data)
+	if err = errors.Join(schemas.CheckSession(c.Session), err); err != nil {
+		return err
+	}
+	kind := c.Data.CommandKind()
+	msg := nats.NewMsg(o.conn.subjects.Command(c.Session, kind))
+	msg.Data = data
+	for name, value := range map[string]string{
+		schemas.HeaderSpecVersion: schemas.SpecVersion, schemas.HeaderID: c.ID, schemas.HeaderSource: c.Source,
+		schemas.HeaderType: schemas.CloudEventType(kind), schemas.HeaderSubject: c.Session,
+		schemas.HeaderDataContentType: schemas.ContentJSON, schemas.HeaderTraceParent: c.TraceParent,
+	} {
+		if value != "" {
+			msg.Header[name] = []string{schemas.EncodeHeaderValue(value)}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, outboxPatience)
+	defer cancel()
+	for {
+		attempt, done := context.WithTimeout(ctx, outboxAttempt)
+		_, err := o.conn.Events().PublishMsg(attempt, msg, natsio.UntilLeader())
+		done()
+		if !natsio.IsAny(err, nats.ErrReconnectBufExceeded, context.DeadlineExceeded) || !natsio.Wait(ctx, natsio.RetryWait) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package registry_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Who may write one announcement may not end the others with a roll-up: its header names the whole stream, which the
+// permission for its subject does not see.
+func TestARollUpOfOneWorkerLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, bucket := range []string{schemas.BucketTools, schemas.BucketResources} {
+		t.Run(bucket, func(t *testing.T) {
+			t.Parallel()
+			c := bustest.New(t)
+			subject := func(key string) string { return "$KV." + bucket + "." + key }
+			for _, key := range []string{"read.w1", "bash.w2"} {
+				if _, err := c.JetStream().Publish(bustest.Deadline(t), subject(key), []byte("{}"),
+					jetstream.WithMsgTTL(time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, which := range []string{jetstream.MsgRollupAll, jetstream.MsgRollupSubject} {
+				msg := nats.NewMsg(subject("ls.evil"))
+				msg.Header.Set(jetstream.MsgRollup, which)
+				if ack, err := c.JetStream().PublishMsg(bustest.Deadline(t), msg); err == nil {
+					t.Errorf("a roll-up of %s is stored as %d", which, ack.Sequence)
+				}
+			}
+			kv, err := c.JetStream().KeyValue(bustest.Deadline(t), bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, err := kv.Keys(bustest.Deadline(t))
+			slices.Sort(keys)
+			if d := cmp.Diff([]string{"bash.w2", "read.w1"}, keys); d != "" || err != nil {
+				t.Errorf("%v, announcements (-want +got):\n%s", err, d)
+			}
+		})
+	}
+}
+
+// An announcement ends for its readers although the server leaves no mark: one that was there before them as well. One
+// that is renewed stays.
+func TestAnnouncementsEndWithoutAMark(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	publish := func(key, body string, ttl time.Duration) {
+		t.Helper()
+		if _, err := c.JetStream().Publish(bustest.Deadline(t), "$KV."+schemas.BucketTools+"."+key, []byte(body),
+			jetstream.WithMsgTTL(ttl)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("read.w1", `{"name":"read","worker":"w1"}`, time.Second)
+	publish("ls.w1", `{"name":"ls","worker":"w1"}`, time.Second)
+	box := newToolbox(t, c)
+	if err := box.Wait(bustest.Deadline(t), "read", "ls"); err != nil {
+		t.Fatal(err)
+	}
+	publish("ls.w1", `{"name":"ls","worker":"w1"}`, time.Hour)
+	publish("bash.w1", `{"name":"bash","worker":"w1"}`, time.Second)
+	if err := box.Wait(bustest.Deadline(t), "bash"); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "what is not renewed is gone", func() bool {
+		return cmp.Equal(described(t, box), []string{"ls:"})
+	})
+	stream, err := c.JetStream().Stream(bustest.Deadline(t), "KV_"+schemas.BucketTools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "nothing is left in their place", func() bool {
+		info, err := stream.Info(bustest.Deadline(t))
+		return err == nil && info.State.Msgs == 1
+	})
+}

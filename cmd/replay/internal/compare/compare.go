@@ -1,0 +1,169 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A Difference is where two conversations part: behind Common messages that are the same. What says what differs in
+// the next one; it is "" where they are the same to their ends.
+type Difference struct {
+	Common int
+	What   string
+}
+
+// Same reports whether the conversations are the same.
+func (d Difference) Same() bool { return d.What == "" }
+
+// Compare finds where two conversations part. Compactions do not count: they change what a model is shown, and not what
+// was said. Where one session was branched from the other behind a compaction, the other's items are those that were
+// copied, with what came later; so a caller shows the items of the conversations after the call.
+func Compare(a, b *Conversation) Difference {
+	asCopied(a, b)
+	asCopied(b, a)
+	for _, c := range []*Conversation{a, b} {
+		c.Items = slices.DeleteFunc(c.Items, func(i Item) bool { return i.compaction && i.Seq > c.Items[0].Seq })
+	}
+	common := 0
+	for common < min(len(a.Items), len(b.Items)) {
+		if what := differs(a.Items[common].Message, b.Items[common].Message); what != "" {
+			return Difference{common, what}
+		}
+		common++
+	}
+	switch {
+	case len(a.Items) > common:
+		return Difference{common, b.Session + " ends"}
+	case len(b.Items) > common:
+		return Difference{common, a.Session + " ends"}
+	}
+	return Difference{Common: common}
+}
+
+// asCopied gives a session the beginning that its branch has, where that is a compaction's summary: the summary, and
+// what the compaction has kept.
+func asCopied(of, branch *Conversation) {
+	if branch.Parent == nil || branch.Parent.Session != of.Session {
+		return
+	}
+	if len(branch.Items) == 0 || !branch.Items[0].compaction {
+		return
+	}
+	at := -1
+	for i, item := range of.Items {
+		if item.compaction && item.Seq <= branch.Parent.Seq {
+			at = i
+		}
+	}
+	if at < 0 {
+		return
+	}
+	items := []Item{of.Items[at]}
+	keeps := false
+	for i, item := range of.Items {
+		if keeps = keeps || item.ID == of.Items[at].kept || i > at; keeps && i != at && (i > at || !item.compaction) {
+			items = append(items, item)
+		}
+	}
+	of.Items = items
+}
+
+// differs says what two messages differ in, or "".
+func differs(a, b schemas.Message) string {
+	x, y := saidIn(a), saidIn(b)
+	switch {
+	case x.Role != y.Role:
+		return "one is of the " + x.Role + ", the other of the " + y.Role
+	case x.Tool != y.Tool:
+		return "its tool is another one"
+	case x.Text != y.Text:
+		return "its text is another one"
+	case !slices.Equal(x.Calls, y.Calls):
+		return "its calls are others"
+	case x.Failure != y.Failure:
+		return "it has not failed in the same way"
+	case !slices.Equal(x.Images, y.Images):
+		return "its pictures are others"
+	case x.Other != y.Other:
+		return "its content is another one"
+	}
+	return ""
+}
+
+// said is what counts of a message.
+type said struct {
+	Role, Tool, Text, Failure, Other string
+	Calls, Images                    []string
+}
+
+func saidIn(m schemas.Message) said {
+	s := said{Role: string(m.MessageRole())}
+	switch m := m.(type) {
+	case *schemas.UserMessage:
+		s.contents(m.Content)
+	case *schemas.AssistantMessage:
+		s.contents(m.Content)
+		if m.Failed() {
+			s.Failure = string(m.StopReason) + " " + m.ErrorMessage
+		}
+	case *schemas.ToolResultMessage:
+		s.contents(m.Content)
+		s.Tool = m.ToolName
+		if m.IsError {
+			s.Failure = "error"
+		}
+	case *schemas.CustomMessage:
+		s.Other = ofCustom(m.Raw)
+	}
+	return s
+}
+
+func (s *said) contents(list schemas.Contents) {
+	s.Text = list.JoinText()
+	for _, c := range list {
+		switch c := c.(type) {
+		case schemas.ToolCall:
+			s.Calls = append(s.Calls, c.Name+" "+canonical(c.Arguments))
+		case schemas.Image:
+			s.Images = append(s.Images, c.MimeType+" "+c.Data)
+		}
+	}
+}
+
+// ofCustom are the members of a message of another role that say something.
+func ofCustom(raw json.RawMessage) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return string(raw)
+	}
+	var text []string
+	for _, name := range []string{"customType", "content", "summary"} {
+		text = append(text, canonical(all[name]))
+	}
+	list, err := json.Marshal(text)
+	if err != nil {
+		return string(raw)
+	}
+	return string(list)
+}
+
+// canonical is JSON with sorted members; what is none is left as it is.
+func canonical(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return string(raw)
+	}
+	sorted, err := json.Marshal(v)
+	if err != nil {
+		return string(raw)
+	}
+	return string(sorted)
+}

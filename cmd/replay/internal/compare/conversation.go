@@ -1,0 +1,183 @@
+package compare
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A Conversation is what was said in a session, and what it took.
+type Conversation struct {
+	Session string
+	Events  uint64
+	// Parent is what it was branched from.
+	Parent *schemas.SessionParent
+	Items  []Item
+	Totals Totals
+}
+
+// An Item is a message of a conversation. Seq is the sequence of the event that has made it, Start that of the one that
+// has announced it, or Seq again. Announced is that one, if any. Taken is what the session has taken as far as this.
+type Item struct {
+	ID        string
+	Seq       uint64
+	Start     uint64
+	Announced *schemas.MessageStart
+	Message   schemas.Message
+	Taken     Totals
+
+	compaction bool
+	kept       string // the first entry that a compaction keeps
+}
+
+// Totals are what a session has taken: turns that have a reply, calls of tools, how many of them failed, tokens and
+// money. Ended is why the newest run has ended, "" while one is under way or if there was none; Models are those that
+// have answered, in order of their first replies.
+type Totals struct {
+	Turns       int
+	Calls       int
+	FailedCalls int
+	Usage       schemas.Usage
+	Ended       schemas.TerminationReason
+	Error       string
+	Models      []string
+}
+
+// Read reads a session's log. It keeps the messages of the whole log until it has the way to the leaf.
+func Read(session string, events iter.Seq2[schemas.Event, error]) (*Conversation, error) {
+	r := &reader{c: Conversation{Session: session}, items: map[string]*entry{}, started: map[string]Item{}}
+	for e, err := range events {
+		if err == nil {
+			err = r.add(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for id := r.tree.Leaf; id != ""; {
+		one := r.items[id]
+		if one == nil {
+			break
+		}
+		if one.Message != nil {
+			r.c.Items = append(r.c.Items, one.Item)
+		}
+		id = one.parent
+	}
+	slices.Reverse(r.c.Items)
+	return &r.c, nil
+}
+
+type entry struct {
+	Item
+	parent string
+}
+
+type reader struct {
+	c       Conversation
+	state   loop.State
+	tree    loop.Tree
+	items   map[string]*entry // of the tree, by id
+	started map[string]Item   // messages that are announced
+}
+
+func (r *reader) add(e schemas.Event) error {
+	if err := r.state.Apply(e); err != nil {
+		return err
+	}
+	r.c.Events = e.Seq
+	kept := ""
+	switch d := e.Data.(type) {
+	case *schemas.SessionBranched:
+		r.c.Parent = &schemas.SessionParent{Session: d.Session, Seq: d.Seq}
+	case *schemas.MessageStart:
+		r.started[d.MessageID] = Item{Start: e.Seq, Announced: d}
+	case *schemas.CompactionEnd:
+		kept = d.FirstKeptEntryID
+	}
+	r.count(e)
+	for _, n := range r.tree.Apply(e) {
+		one := &entry{parent: n.Parent, Item: Item{ID: n.ID, Seq: e.Seq, Start: e.Seq, Message: n.Message,
+			Taken: r.c.Totals, compaction: n.Type == schemas.EntryCompaction, kept: kept}}
+		if s, ok := r.started[n.ID]; ok {
+			one.Start, one.Announced = s.Start, s.Announced
+			delete(r.started, n.ID)
+		}
+		r.items[n.ID] = one
+	}
+	return nil
+}
+
+// count adds what an event has taken to the totals.
+func (r *reader) count(e schemas.Event) {
+	t := &r.c.Totals
+	t.Usage = r.state.Usage
+	switch d := e.Data.(type) {
+	case *schemas.AgentStart:
+		t.Ended, t.Error = "", ""
+	case *schemas.ToolExecutionEnd:
+		if t.Calls++; d.IsError {
+			t.FailedCalls++
+		}
+	case *schemas.MessageEnd:
+		if m, ok := d.Message.Message.(*schemas.AssistantMessage); ok && !d.Interrupted {
+			t.Turns++ // each has one reply
+			t.Models = with(t.Models, m, r.started[d.MessageID].Announced)
+		}
+	case *schemas.AgentEnd:
+		t.Ended, t.Error = d.TerminationReason, d.ErrorMessage
+	}
+}
+
+// Since is what a conversation has taken from one of its items on, by its place; at its end it is nothing, and at 0
+// all.
+func (c *Conversation) Since(item int) Totals {
+	t := c.Totals
+	if item == 0 {
+		return t
+	}
+	last := c.Items[item-1].Taken
+	t.Turns -= last.Turns
+	t.Calls -= last.Calls
+	t.FailedCalls -= last.FailedCalls
+	t.Usage = less(t.Usage, last.Usage)
+	t.Models = c.modelsSince(item)
+	return t
+}
+
+func (c *Conversation) modelsSince(item int) (models []string) {
+	for _, i := range c.Items[item:] {
+		if m, ok := i.Message.(*schemas.AssistantMessage); ok {
+			models = with(models, m, i.Announced)
+		}
+	}
+	return models
+}
+
+// with adds the model of a reply, as the reply says it, or what has announced it.
+func with(models []string, m *schemas.AssistantMessage, start *schemas.MessageStart) []string {
+	ref := schemas.ModelRef{Provider: m.Provider, ID: m.Model}
+	if ref.ID == "" && start != nil {
+		ref = schemas.ModelRef{Provider: start.Provider, ID: start.Model}
+	}
+	if ref.ID == "" || slices.Contains(models, ref.String()) {
+		return models
+	}
+	return append(slices.Clip(models), ref.String())
+}
+
+func less(u, v schemas.Usage) schemas.Usage {
+	u.Input -= v.Input
+	u.Output -= v.Output
+	u.CacheRead -= v.CacheRead
+	u.CacheWrite -= v.CacheWrite
+	u.TotalTokens -= v.TotalTokens
+	u.Cost.Input -= v.Cost.Input
+	u.Cost.Output -= v.Cost.Output
+	u.Cost.CacheRead -= v.Cost.CacheRead
+	u.Cost.CacheWrite -= v.Cost.CacheWrite
+	u.Cost.Total -= v.Cost.Total
+	return u
+}

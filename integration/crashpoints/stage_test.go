@@ -1,0 +1,147 @@
+package crashpoints_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dial"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// stage is a system on a server of its own, on which one trial after the other is run. A runner that survives a trial
+// serves in the next.
+type stage struct {
+	ctx      context.Context
+	o        stageOptions
+	password string    // of the server
+	target   string    // of gateways
+	conn     *bus.Conn // without a gateway
+	store    *eventstore.Store
+	toolbox  *registry.Toolbox
+
+	runner, worker *process
+	log            bustest.Log    // of the runners in the trial under way
+	graves         sync.WaitGroup // of dead processes
+	started        int            // processes and sessions, for their names
+
+	mu         sync.Mutex
+	trial      *trial
+	deliveries map[string]delivery // by reply subject
+}
+
+// stageOptions say how fast what was in flight at a dead process is redelivered.
+type stageOptions struct {
+	workerAckWait time.Duration // of tool calls; 0 is too long to come into play
+}
+
+func newStage(t testing.TB, o stageOptions) *stage {
+	t.Helper()
+	l := &stage{ctx: t.Context(), o: o, password: rand.Text(), deliveries: map[string]delivery{}}
+	url := l.startServer(t)
+	l.target = strings.TrimPrefix(url, "nats://")
+	var err error
+	if l.conn, err = l.connect(url, "test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.conn.Close)
+	if err := streams.Setup(l.ctx, l.conn, streams.Options{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if l.store, err = eventstore.New(l.conn.Events(), eventstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	l.toolbox = registry.NewToolbox(l.conn, nil)
+	t.Cleanup(l.toolbox.Close)
+	t.Cleanup(l.close)
+	l.startWorker(t, nil)
+	l.startRunner(t, nil)
+	return l
+}
+
+// startServer starts the stage's server and returns its URL. It wants a password, because clients of another test's
+// server, which was killed, may try to come back to a port that is this one's by now.
+func (l *stage) startServer(t testing.TB) string {
+	t.Helper()
+	s := bustest.NATS(t, &server.Options{JetStream: true, Username: user, Password: l.password})
+	return s.ClientURL()
+}
+
+const user = "stage"
+
+func (l *stage) connect(url, name string) (*bus.Conn, error) {
+	return bus.Connect(l.ctx, bus.ConnOptions{URL: url, Name: name,
+		Dial: dial.Settings{User: user, Password: l.password}})
+}
+
+// close kills the processes that still run, and returns when they have ended.
+func (l *stage) close() {
+	for _, p := range []*process{l.runner, l.worker} {
+		if p != nil {
+			l.graves.Go(p.bury)
+		}
+	}
+	l.graves.Wait()
+}
+
+// name makes a new name.
+func (l *stage) name(what string) string {
+	l.started++
+	return fmt.Sprintf("%s%d", what, l.started)
+}
+
+// deliver records what was delivered with a reply subject.
+func (l *stage) deliver(reply string, d delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deliveries[reply] = d
+}
+
+func (l *stage) delivered(reply string) (delivery, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d, ok := l.deliveries[reply]
+	return d, ok
+}
+
+// current is the trial of a session, nil if it is over.
+func (l *stage) current(session string) *trial {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.trial == nil || l.trial.session != session && !isChild(session, l.trial.session) {
+		return nil
+	}
+	return l.trial
+}
+
+func (l *stage) begin(tr *trial) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trial = tr
+	l.log.Reset()
+	clear(l.deliveries)
+}
+
+// forget takes a dead runner out of the live ones, as its entry's TTL would.
+func (l *stage) forget(t testing.TB, id string) {
+	t.Helper()
+	kv, err := l.conn.JetStream().KeyValue(l.ctx, schemas.BucketRunners)
+	if err == nil {
+		err = kv.Purge(l.ctx, id, jetstream.PurgeTTL(time.Minute))
+	}
+	if err != nil {
+		t.Fatalf("take runner %s out of the live ones: %v", id, err)
+	}
+}

@@ -1,0 +1,55 @@
+package schemas_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// words are the parts of a document that stand in backticks.
+func words(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, quoted := range regexp.MustCompile("`[^`\n]+`").FindAllString(string(raw), -1) {
+		for _, word := range regexp.MustCompile(`[A-Za-z_]+`).FindAllString(quoted, -1) {
+			found[word] = true
+		}
+	}
+	return found
+}
+
+// Every command, event, query and hook is named on the pages that describe them.
+func TestTheProtocolIsDescribed(t *testing.T) {
+	t.Parallel()
+	protocol, hooks, queries := words(t, "../docs/protocol.md"), words(t, "../docs/hooks.md"),
+		words(t, "../docs/queries.md")
+	for _, kind := range schemas.CommandKinds() {
+		if !protocol[string(kind)] {
+			t.Errorf("docs/protocol.md does not name the command %s", kind)
+		}
+	}
+	events := append(schemas.DurableEventTypes(), schemas.EventMessageUpdate, schemas.EventToolExecutionUpdate)
+	for _, kind := range events {
+		if !protocol[string(kind)] {
+			t.Errorf("docs/protocol.md does not name the event %s", kind)
+		}
+	}
+	for _, hook := range schemas.HookNames() {
+		if !protocol[string(hook)] || !hooks[string(hook)] {
+			t.Errorf("docs/protocol.md and docs/hooks.md do not both name the hook %s", hook)
+		}
+	}
+	for _, kind := range []schemas.QueryKind{schemas.QuerySessions, schemas.QueryApprovals, schemas.QueryModels,
+		schemas.QueryState, schemas.QueryMessages, schemas.QueryEvents, schemas.QueryTree, schemas.QueryStats,
+		schemas.QueryTools, schemas.QueryOutcome} {
+		if !queries[string(kind)] {
+			t.Errorf("docs/queries.md does not name the query %s", kind)
+		}
+	}
+}
