@@ -33,7 +33,8 @@ export class DamagedError extends Error {
   name = "DamagedError";
 }
 
-const PASSING = new Set(["PassingError", "TimeoutError", "NoRespondersError", "ConnectionError"]);
+// The names that errors of nats-core have: a NoRespondersError says NoResponders.
+const PASSING = new Set(["PassingError", "TimeoutError", "NoResponders", "ConnectionError"]);
 const PASSING_CODES = new Set([10008, 10014, 10039]); // without JetStream for a moment, without a consumer
 
 /** Whether an error goes away by itself. */
