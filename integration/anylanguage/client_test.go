@@ -313,6 +313,7 @@ func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 
 // The example prompts a session, and prints the reply.
 func TestJavaScriptExample(t *testing.T) {
+	t.Parallel()
 	needsNode(t)
 	w := newWorld(t)
 	cmd := exec.Command("node", example(t, "node", "prompt.mjs"), "hello")
