@@ -84,7 +84,7 @@ var importRules = []importRule{
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
 		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
 	{"tools/flatyaml", nil, []string{"github.com/goccy/go-yaml"}},
-	{"tools/resources", []string{"schemas", "tools"}, nil},
+	{"tools/resources", []string{"schemas", "tools", "tools/flatyaml"}, nil},
 	{"tools/extension", []string{"schemas", "tools", "bus/client"}, nil},
 	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{"tools/worker", []string{"schemas", "tools", "bus/dial", "bus/natsio", "bus/pubsub", "bus/labels"},
