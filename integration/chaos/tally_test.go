@@ -15,9 +15,9 @@ import (
 // tally adds up what rounds did and found.
 type tally struct {
 	rounds, sent, acked, copies, events, calls, executions, resumed, subagents int
-	faults                                                          map[program.Role]map[program.Kind]int
-	found                                                           map[history.Class]int
-	slowest                                                         time.Duration // from healing to rest
+	faults                                                                     map[program.Role]map[program.Kind]int
+	found                                                                      map[history.Class]int
+	slowest                                                                    time.Duration // from healing to rest
 }
 
 func newTally() *tally {
