@@ -73,7 +73,7 @@ const scenarios = {
     await s.set("thinking_level", { thinkingLevel: "low" }, o);
 
     // Approvals of all sessions: what waits already, what comes, and what does not wait any more.
-    const run = await s.prompt("x".repeat(300_000), { ...o, id: "p ü%1" });
+    const run = await s.prompt("x".repeat(500_000), { ...o, id: "p ü%1" });
     const approvals = c.approvals(o)[Symbol.asyncIterator]();
     const { value: first } = await approvals.next();
     assert.equal(first.session, "s1");
@@ -104,7 +104,7 @@ const scenarios = {
     assert.deepEqual([stats.toolCalls, state.status, messages.messages.length], [1, "idle", 2]);
     let big;
     for await (const e of s.history(1, o)) if (e.type === "message_end") big ??= e;
-    assert.equal(big.data.message.content.at(0).text.length, 300_000);
+    assert.equal(big.data.message.content.at(0).text.length, 500_000);
     assert.equal(typeof big.dataref, "string"); // it is kept in the object store
     const tools = await c.tools(o);
     assert.deepEqual(tools.map((t) => [t.name, t.workers]), [["echo", ["bench"]]]);
