@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
@@ -25,10 +24,8 @@ type entry struct {
 	stopped bool   // loading has failed because the delivery that did it was stopped
 	saved   uint64 // sequence of the newest snapshot
 
-	looking sync.Mutex
-	lookAt  time.Time // when the timer of its sub-agents is due that this process has set, zero for none
-
 	users  int       // deliveries under way; the host's lock guards these
+	lookAt time.Time // when the timer of its sub-agents is due that this process has set, zero for none
 	since  time.Time // at rest since
 	broken bool
 	logged bool // its loss

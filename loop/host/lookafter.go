@@ -29,19 +29,27 @@ func (h *Host) lookAgain(ctx context.Context, e *entry) {
 	open := 0
 	e.driver.View(func(s *loop.State) { open = len(s.Children) })
 	now := h.o.Clock.Now()
-	e.looking.Lock()
-	defer e.looking.Unlock()
-	switch set := !e.lookAt.IsZero(); {
-	case open > 0 && (!set || !now.Before(e.lookAt)):
-		at := now.Add(h.o.SubagentCheck)
-		err := h.o.Timers.Schedule(ctx, e.session, at, schemas.Timer{Name: schemas.TimerSubagents})
-		if err != nil { // the next delivery tries again
-			h.o.Logger.Warn("timer of sub-agents not set", "session", e.session, "err", err)
-			return
-		}
+	at := now.Add(h.o.SubagentCheck)
+	h.mu.Lock()
+	was := e.lookAt
+	set := open > 0 && !now.Before(was) // also where there is none
+	switch {
+	case set:
 		e.lookAt = at
-	case open == 0 && set:
+	case open == 0:
 		e.lookAt = time.Time{}
+	}
+	h.mu.Unlock()
+	switch {
+	case set: // a delivery that comes meanwhile need not wait: this one is not settled before the timer is set
+		err := h.o.Timers.Schedule(ctx, e.session, at, schemas.Timer{Name: schemas.TimerSubagents})
+		if err != nil {
+			h.o.Logger.Warn("timer of sub-agents not set", "session", e.session, "err", err)
+			h.mu.Lock()
+			e.lookAt = was // the next delivery tries again
+			h.mu.Unlock()
+		}
+	case open == 0 && !was.IsZero():
 		if err := h.o.Timers.Cancel(ctx, e.session, schemas.TimerSubagents); err != nil { // it will change nothing
 			h.o.Logger.Debug("timer of sub-agents not taken back", "session", e.session, "err", err)
 		}
