@@ -46,6 +46,7 @@ type line struct {
 	Time               time.Time
 	Data               json.RawMessage
 	OK                 bool
+	Unheard            string
 }
 
 // script is a scenario of testdata/client.mjs at work.
@@ -127,6 +128,28 @@ func everythingTwice(t *testing.T, nc *nats.Conn) {
 	}
 }
 
+// What goes away when a server is back is asked again, and what does not is told.
+func TestErrorsThatPassInJavaScript(t *testing.T) {
+	t.Parallel()
+	needsNode(t)
+	node := exec.CommandContext(t.Context(), "node", "testdata/passing.mjs")
+	node.Env = append(os.Environ(), "MODULES="+example(t, "node"))
+	out, err := node.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `nobody: true
+nobody, of a request: true
+late: true
+lost: true
+closed: false
+denied: false
+`
+	if string(out) != want {
+		t.Errorf("passing are\n%swant\n%s", out, want)
+	}
+}
+
 // The server is restarted while a reply is streamed: a program that follows the run with the JavaScript client sees
 // what the log has, each event once, and updates in order, each once.
 func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
@@ -180,6 +203,21 @@ func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
 	}
 }
 
+// serveQueries answers the queries, with a catalogue of many models.
+func serveQueries(t *testing.T, sys *system.System) {
+	t.Helper()
+	system.Serve(t, func(ctx context.Context) error {
+		return service.Run(ctx, sys.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
+			Busy: queries.Busy()}, sys.Queries(wiring.Catalogue{Models: func() []schemas.ModelInfo {
+			list := make([]schemas.ModelInfo, 2500)
+			for i := range list {
+				list[i].ID = strconv.Itoa(i)
+			}
+			return list
+		}})...)
+	})
+}
+
 // A viewer that joins in the middle of a reply gets all of it so far.
 func TestJavaScriptJoinsInTheMiddle(t *testing.T) {
 	t.Parallel()
@@ -208,16 +246,7 @@ func TestJavaScriptMethods(t *testing.T) {
 	call := scripted.Calls("let me see", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"1"}`)})
 	sys := system.StartAlone(t, system.Options{Model: chunked(t, call, scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
-	system.Serve(t, func(ctx context.Context) error {
-		return service.Run(ctx, sys.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
-			Busy: queries.Busy()}, sys.Queries(wiring.Catalogue{Models: func() []schemas.ModelInfo {
-			list := make([]schemas.ModelInfo, 2500)
-			for i := range list {
-				list[i].ID = strconv.Itoa(i)
-			}
-			return list
-		}})...)
-	})
+	serveQueries(t, sys)
 	ok := false
 	startScript(t, sys.URL, "methods").lines(func(l line) { ok = ok || l.OK })
 	if !ok {
@@ -291,6 +320,7 @@ func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 
 // The example prompts a session, and prints the reply.
 func TestJavaScriptExample(t *testing.T) {
+	t.Parallel()
 	needsNode(t)
 	w := newWorld(t)
 	cmd := exec.Command("node", example(t, "node", "prompt.mjs"), "hello")

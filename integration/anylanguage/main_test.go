@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
@@ -19,21 +20,26 @@ import (
 // its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
+// atOnce is how many tests run at once. They wait for programs most of the time.
+const atOnce = 6
+
 func TestMain(m *testing.M) {
-	if err := process.AdoptOrphans(); err != nil {
+	if err := errors.Join(bustest.TestsAtOnce(atOnce), process.AdoptOrphans()); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing), goleak.Cleanup(func(code int) {
-		if dir, err := programs(); err == nil {
-			os.RemoveAll(dir)
-		}
+		os.RemoveAll(programsDir) // of "" is nothing
 		os.Exit(process.NothingLeft(code))
 	}))
 }
 
+// programsDir is the directory of programs once a test has needed them, else "".
+var programsDir string
+
 // programs makes the runner, replay and the example in Go, once for all tests, and returns the directory they are in.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "loopbus-anylanguage-"); err == nil {
+		programsDir = dir
 		err = process.Build(dir, "cmd/runner", "cmd/replay", "docs/examples/dice")
 	}
 	return dir, err

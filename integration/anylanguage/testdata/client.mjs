@@ -36,6 +36,21 @@ const scenarios = {
     say({ result: await run.wait({ signal }) });
   },
 
+  // Begins before there are streams and a runner: says each time that nobody has heard a request, the first time of
+  // each kind, and goes on.
+  async early() {
+    const { request } = nc;
+    const unheard = new Set();
+    nc.request = (subject, ...rest) => request.call(nc, subject, ...rest).catch((err) => {
+      const kind = subject.startsWith("$JS.") ? "log" : "query";
+      if (/no responders/.test(err.message) && unheard.size < unheard.add(kind).size) say({ unheard: kind });
+      throw err;
+    });
+    await assert.rejects(c.session("s1").state({ signal, timeout: 300 }), /given up after 300 ms: query .*: no runner answers/);
+    const [run, page] = await Promise.all([c.session("s1").prompt("go", { signal }), c.sessions({}, { signal })]);
+    say({ result: await run.wait({ signal }), ok: Array.isArray(page.sessions) });
+  },
+
   // Joins in the middle of a reply.
   async join() {
     for (const from of [1, 0]) {
