@@ -3,8 +3,9 @@
 // that grows when it changes.
 
 import { REASON } from "./format.js";
+import { inWords, senderOf } from "./subagents.js";
 
-const INPUTS = new Set(["prompt", "steer", "follow_up"]);
+const INPUTS = new Set(["prompt", "steer", "follow_up", "subagent_prompt", "subagent_result"]);
 
 export class Fold {
   seq = 0;
@@ -14,6 +15,7 @@ export class Fold {
   queue = []; // [{id, where, kind, text}]
   commands = new Map(); // {kind, state, text, code, reason} by id
   waiting = new Map(); // calls that wait for approval, by call
+  children = new Map(); // sub-agents at work, by call
   config = {};
   cost = 0;
   tokens = 0; // ever used
@@ -106,6 +108,7 @@ export class Fold {
       this.#messages.set(id, entry);
     }
     const blocks = typeof m.content === "string" ? [{ type: "text", text: m.content }] : (m.content ?? []);
+    if (m.role === "user") entry.from = senderOf(e.causationId);
     entry.blocks = blocks.map((b) => (b.type === "toolCall" ? { ...b, call: this.#newCall(entry, b) } : b));
     if (m.role !== "user" && m.role !== "assistant" && !m.content) entry.blocks = [{ type: "text", text: JSON.stringify(m, null, 2) }];
     Object.assign(entry, { streaming: false, interrupted: d.interrupted, failure: d.failure, error: m.errorMessage,
@@ -237,6 +240,33 @@ export class Fold {
     else this.#note(e, d.block ? "bad" : "quiet", title, text);
   }
 
+  // Sub-agents.
+
+  #child(d, changes) {
+    const call = this.#calls.get(d.call);
+    if (call) this.#touch(call, { child: { ...call.child, session: d.session, ...changes } });
+  }
+
+  on_subagent_start(e, d) {
+    this.children.set(d.call, d.session);
+    this.#child(d, { name: d.name, background: d.background, state: "works" });
+  }
+
+  on_subagent_abort(e, d) {
+    this.#child(d, { state: "stops" });
+  }
+
+  on_subagent_end(e, d) {
+    this.children.delete(d.call);
+    this.cost += d.usage?.cost?.total ?? 0;
+    this.tokens += d.usage?.totalTokens ?? 0;
+    this.#child(d, { state: "ended", result: d });
+  }
+
+  on_subagent_report(e, d) {
+    this.#note(e, d.undelivered ? "bad" : "quiet", inWords(e), "", { href: `#/s/${d.session}/e/${d.call.slice(1)}` });
+  }
+
   // Retries.
 
   on_auto_retry_start(e, d) {
@@ -274,6 +304,11 @@ export class Fold {
 
   on_command_accepted(e, d) {
     const text = d.data?.text ?? "";
+    if (d.kind === "subagent_prompt") this.name = d.data?.name;
+    if (d.kind === "subagent_prompt" || d.kind === "subagent_abort") {
+      const { session, call } = d.data?.parent ?? {};
+      this.#note(e, "quiet", inWords(e), "", session && { href: `#/s/${session}/e/${call?.slice(1)}`, of: d.kind === "subagent_prompt" ? session : undefined });
+    }
     this.commands.set(d.commandId, { kind: d.kind, state: d.queue ? "waits" : "accepted", text, queue: d.queue, time: e.time });
     if (d.queue && INPUTS.has(d.kind)) this.queue.push({ id: d.commandId, kind: d.kind, where: d.queue, text });
   }

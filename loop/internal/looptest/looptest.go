@@ -22,6 +22,12 @@ type ModelFunc func(ctx context.Context, req schemas.ModelRequest) (*schemas.Ass
 
 func (f ModelFunc) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
+		if req.OnPayload != nil { // as a model does whose vendor is sent JSON
+			if _, err := req.OnPayload(ctx, json.RawMessage(`{"model":"m"}`)); err != nil {
+				yield(schemas.StreamEvent{}, err)
+				return
+			}
+		}
 		if !yield(schemas.StreamEvent{Type: schemas.StreamStart}, nil) {
 			return
 		}
