@@ -19,8 +19,9 @@ type Difference struct {
 func (d Difference) Same() bool { return d.What == "" }
 
 // Compare finds where two conversations part. Compactions do not count: they change what a model is shown, and not what
-// was said. Nor do the ids of sub-agents' sessions, which are others each time. Where one session was branched from the other behind a compaction, the other's items are those that were
-// copied, with what came later; so a caller shows the items of the conversations after the call.
+// was said. Nor do the ids of sub-agents' sessions, which are others each time. Where one session was branched from the
+// other behind a compaction, the other's items are those that were copied, with what came later; so a caller shows the
+// items of the conversations after the call.
 func Compare(a, b *Conversation) Difference {
 	asCopied(a, b)
 	asCopied(b, a)
