@@ -65,7 +65,7 @@ func ToolThenDone(ids ...string) ModelFunc {
 	}
 }
 
-// queue is the tool side of a bus: it records what was dispatched.
+// Queue is the tool side of a bus: it records what was dispatched.
 type Queue struct {
 	mu        sync.Mutex
 	Requests  []schemas.ToolRequest
@@ -226,7 +226,7 @@ func (r *Rig) WantEnd(want schemas.TerminationReason) {
 	}
 }
 
-// asked lists the runs and the user messages in them.
+// Asked lists the runs and the user messages in them.
 func (r *Rig) Asked() (out []string) {
 	runs := 0
 	for _, e := range r.Events() {
