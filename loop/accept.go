@@ -82,7 +82,7 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.subagentResult(d)
 	case *schemas.Timer:
 		switch {
-		case d.Name == schemas.TimerRetry:
+		case d.Name == schemas.TimerRetry, d.Name == schemas.TimerSubagents:
 			return nil // being awake is all it is for
 		case d.Name == schemas.TimerApproval+"_"+d.Call:
 			return a.expired(d)

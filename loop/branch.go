@@ -33,8 +33,8 @@ func (s *State) begun() bool {
 		len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
 }
 
-// branch is what a branch command does once [SessionBranched] is in the log: that event comes first, so that a process
-// that dies between the two leaves nothing half-done.
+// branch is what a branch command does once [schemas.SessionBranched] is in the log: that event comes first, so that a
+// process that dies between the two leaves nothing half-done.
 func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	switch {
 	case a.s.Origin != nil && a.s.Origin.of(d):
@@ -47,7 +47,7 @@ func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("there is no session %s to copy", d.Session))
 }
 
-// Branchable reports whether a branch command still needs [Branched]: the session has not begun.
+// Branchable reports whether a branch command still needs [State.Branched]: the session has not begun.
 func (s *State) Branchable() bool { return s.Origin == nil && !s.begun() }
 
 // Branched is the event that makes another session a copy of this one. A reply at the end that has calls without

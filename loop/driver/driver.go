@@ -197,6 +197,13 @@ func (d *Driver) end() {
 	d.driving, d.quit = nil, nil
 }
 
+// Resting reports whether nobody drives: the session is at rest, or a delivery has failed that will come again.
+func (d *Driver) Resting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.driving == nil
+}
+
 func (d *Driver) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
