@@ -34,7 +34,8 @@ func named() (kinds []string) {
 	for _, kind := range schemas.CommandKinds() {
 		kinds = append(kinds, string(kind))
 	}
-	for _, kind := range append(schemas.DurableEventTypes(), schemas.EventMessageUpdate, schemas.EventToolExecutionUpdate) {
+	updates := []schemas.EventType{schemas.EventMessageUpdate, schemas.EventToolExecutionUpdate}
+	for _, kind := range append(schemas.DurableEventTypes(), updates...) {
 		kinds = append(kinds, string(kind))
 	}
 	for _, hook := range schemas.HookNames() {

@@ -58,7 +58,9 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	if payloads != nil {
 		req.OnPayload = payloads.ask
 	}
-	c := &modelCall{d: d, ctx: ctx, req: req, payloads: payloads, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live}}
+	c := &modelCall{
+		d: d, ctx: ctx, req: req, payloads: payloads, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live},
+	}
 	err = panics.Guard("model call", func() error { return c.stream(signal) })
 	span.End(c.spanEnd(err))
 	switch {

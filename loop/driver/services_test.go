@@ -258,7 +258,8 @@ func TestServicesSeeWhatVendorsAreSent(t *testing.T) {
 		{"left", true, agree, `{"model":"m","temperature":1}`, schemas.HookDecision{By: "svc"}},
 		{"not answered", true, func(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
 			return schemas.HookAnswer{}, errors.New("away")
-		}, `{"model":"m","temperature":1}`, schemas.HookDecision{Failures: []schemas.HookFailure{{Service: "svc", Error: "away"}}}},
+		}, `{"model":"m","temperature":1}`,
+			schemas.HookDecision{Failures: []schemas.HookFailure{{Service: "svc", Error: "away"}}}},
 		{"not to be seen", false, cool, `{"model":"m","temperature":1}`,
 			schemas.HookDecision{Failures: []schemas.HookFailure{{Service: "svc", Error: unseen}}}},
 	} {
