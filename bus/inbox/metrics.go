@@ -1,6 +1,10 @@
 package inbox
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/loopbus/loopbus/bus/inbox/reader"
+)
 
 // metrics are the inbox's own. Their zero value counts nothing.
 type metrics struct {
@@ -32,13 +36,11 @@ func newMetrics(r prometheus.Registerer, inFlight, waiting func() int) *metrics 
 }
 
 func (m *metrics) count(outcome string) {
-	if m.deliveries != nil {
-		m.deliveries.WithLabelValues(outcome).Inc()
-	}
-}
-
-func (m *metrics) takeover() {
-	if m.takeovers != nil {
+	switch {
+	case m.deliveries == nil:
+	case outcome == reader.Takeover:
 		m.takeovers.Inc()
+	default:
+		m.deliveries.WithLabelValues(outcome).Inc()
 	}
 }

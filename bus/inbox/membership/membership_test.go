@@ -22,7 +22,7 @@ func join(t *testing.T, c *bus.Conn, id string, log *bustest.Log) (m *membership
 		log = &bustest.Log{}
 	}
 	m = membership.New(membership.Options{
-		ID: id, NATS: c.NATS(), JetStream: c.JetStream(), Subjects: c.Subjects(), DeadAfter: time.Second,
+		ID: id, DeadAfter: time.Second, Network: membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), id),
 		Logger: log.Logger(),
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,7 @@
-package inbox
+package reader
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,22 +17,23 @@ func TestCrew(t *testing.T) {
 		var mu sync.Mutex
 		end := make(chan struct{})
 		c := &crew{next: make(chan *flight), running: &running, end: end, fly: func(f *flight) {
-			<-f.done
+			<-f.ctx.Done()
 			mu.Lock()
 			defer mu.Unlock()
 			flown++
 		}}
 		burst := func(n, flying, waiting int) {
 			t.Helper()
-			done, before := make(chan struct{}), flown
+			ctx, end := context.WithCancel(context.Background())
+			before := flown
 			for range n {
-				c.start(&flight{done: done})
+				c.start(&flight{ctx: ctx})
 			}
 			synctest.Wait()
 			if int(c.idle.Load()) != flying {
 				t.Errorf("while they fly %d goroutines wait", c.idle.Load())
 			}
-			close(done)
+			end()
 			synctest.Wait()
 			if flown != before+n || int(c.idle.Load()) != waiting {
 				t.Errorf("%d of %d flown, %d goroutines wait", flown-before, n, c.idle.Load())
