@@ -64,7 +64,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 		MaxDeliver: o.MaxDeliver, MaxSessions: o.MaxSessions, Queue: queue{in}, Handler: handler{in}, Members: in.members,
 		Logger: o.Logger, Count: func(outcome string) { in.metrics.count(outcome) },
 	})
-	in.metrics = newMetrics(o.Registerer, in.InFlight, in.reader.Waiting)
+	in.metrics = newMetrics(o.Registerer, in.reader.Load)
 	return in, nil
 }
 
@@ -82,7 +82,10 @@ func (in *Inbox) Runners() []string { return in.members.View().IDs }
 func (in *Inbox) Health() error { return in.members.Health() }
 
 // InFlight returns how many messages are received and not settled at this moment.
-func (in *Inbox) InFlight() int { return in.reader.InFlight() }
+func (in *Inbox) InFlight() int {
+	n, _ := in.reader.Load()
+	return n
+}
 
 // Run serves until ctx ends and then shuts down gracefully: it begins nothing new, hands its partitions to the other
 // runners at once, and waits up to StopTimeout for the handlers at work. A handler that should hand its session over

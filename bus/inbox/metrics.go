@@ -12,7 +12,7 @@ type metrics struct {
 	takeovers  prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, inFlight, waiting func() int) *metrics {
+func newMetrics(r prometheus.Registerer, load func() (inFlight, waiting int)) *metrics {
 	if r == nil {
 		return &metrics{}
 	}
@@ -29,9 +29,9 @@ func newMetrics(r prometheus.Registerer, inFlight, waiting func() int) *metrics 
 	}
 	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "loopbus_inbox_in_flight", Help: "Commands that are received and not settled.",
-	}, func() float64 { return float64(inFlight()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { n, _ := load(); return float64(n) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "loopbus_inbox_waiting", Help: "Sessions that wait because the runner works on as many as it may.",
-	}, func() float64 { return float64(waiting()) }))
+	}, func() float64 { _, n := load(); return float64(n) }))
 	return m
 }
 

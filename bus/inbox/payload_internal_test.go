@@ -100,7 +100,8 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 		t.Errorf("%d of %d commands are as they were sent", len(got), len(want))
 	}
 	until(t, "nothing is left", func() bool {
-		return in.InFlight() == 0 && in.reader.Waiting() == 0 && in.payloads.held.Load() == 0
+		inFlight, waiting := in.reader.Load()
+		return inFlight == 0 && waiting == 0 && in.payloads.held.Load() == 0
 	})
 }
 

@@ -77,14 +77,11 @@ func (q queue) receive(c *reader.Consumer, msg jetstream.Msg) {
 		return
 	}
 	session, kind, _ := q.conn.Subjects().ParseCommand(msg.Subject())
-	q.reader.Receive(c, reader.Delivery{
-		Message: &reader.Message{
-			Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject()), Session: session,
-			Presses: presses(kind),
-			Body:    &body{subject: msg.Subject(), stored: md.Timestamp, header: msg.Headers(), data: msg.Data()},
-		},
-		Nth: md.Sequence.Consumer, Settle: msg.Reply(),
-	})
+	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
+		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject()), Session: session,
+		Presses: presses(kind),
+		Body:    &body{subject: msg.Subject(), stored: md.Timestamp, header: msg.Headers(), data: msg.Data()},
+	}, msg.Reply())
 }
 
 // presses says which kinds continue what has begun: they go before those that may begin a run of a session at rest.

@@ -94,7 +94,7 @@ func (in *inbox) receive(c *reader.Consumer, d delivery) {
 	if in.reads.Load() == c {
 		m := &reader.Message{Seq: d.seq, Partition: d.partition, Session: d.cmd.Session, Body: d.message,
 			Presses: d.cmd.Data.CommandKind() != schemas.CommandPrompt}
-		in.reader.Receive(c, reader.Delivery{Message: m, Nth: d.nth, Settle: fmt.Sprintf("%s %d", c.Name, d.seq)})
+		in.reader.Receive(c, d.nth, m, fmt.Sprintf("%s %d", c.Name, d.seq))
 	}
 }
 

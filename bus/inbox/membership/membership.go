@@ -50,12 +50,9 @@ type Membership struct {
 	started time.Time
 	changed chan struct{} // has a token when the view is another
 	beat    chan struct{} // has a token when a heartbeat is due at once
-	leaving chan struct{} // closed by Leave
-	ended   chan struct{} // closed when Run has ended
-	goodbye error         // of Run, for Leave
-	leave   sync.Once
-	twice   sync.Once    // told that another process has the id
-	renewed atomic.Int64 // when the entry was renewed last, in nanoseconds since the epoch
+	met     chan struct{} // has a token when another runner has been heard for the first time
+	twice   sync.Once     // told that another process has the id
+	renewed atomic.Int64  // when the entry was renewed last, in nanoseconds since the epoch
 
 	mu    sync.Mutex
 	reads []int
@@ -73,7 +70,8 @@ type peer struct {
 func New(o Options) *Membership {
 	return &Membership{
 		o: o, started: time.Now().UTC(), changed: make(chan struct{}, 1), beat: make(chan struct{}, 1),
-		leaving: make(chan struct{}), ended: make(chan struct{}), peers: map[string]*peer{},
+		met:   make(chan struct{}, 1),
+		peers: map[string]*peer{},
 	}
 }
 
@@ -154,13 +152,13 @@ func (m *Membership) receive(data []byte) {
 func (m *Membership) add(h heartbeat) {
 	m.mu.Lock()
 	p := m.peers[h.ID]
-	known := p != nil && slices.Equal(p.reads, h.Reads)
-	if p == nil {
-		m.o.Logger.Info("runner is live", "peer", h.ID)
-	}
 	m.peers[h.ID] = &peer{time.Now(), h.Reads}
 	m.mu.Unlock()
-	if !known {
+	if p == nil {
+		m.o.Logger.Info("runner is live", "peer", h.ID)
+		signal(m.met)
+	}
+	if p == nil || !slices.Equal(p.reads, h.Reads) {
 		signal(m.changed)
 	}
 	if h.Join {
@@ -187,18 +185,6 @@ func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// Leave says goodbye, so that the others go on at once, takes the runner's entry back, and ends Run. After it the
-// runner is not heard of any more.
-func (m *Membership) Leave(ctx context.Context) error {
-	m.leave.Do(func() { close(m.leaving) })
-	select {
-	case <-m.ended:
-		return m.goodbye
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -13,7 +13,9 @@ const (
 	EntryTTL     = 5 * time.Second
 	renewEvery   = 1500 * time.Millisecond
 	renewTimeout = time.Second
-	entryTimeout = 5 * time.Second // of a request that somebody waits for
+	// Of requests that somebody waits for.
+	entryTimeout  = 5 * time.Second
+	removeTimeout = 2 * time.Second
 
 	heartbeatsPerPeriod = 4 // heartbeats in DeadAfter: three may be late or lost
 	probeEvery          = 100 * time.Millisecond
@@ -22,10 +24,9 @@ const (
 	missesToGone = 2
 )
 
-// Run keeps the runner live until ctx ends or it leaves, and calls ready once those that were listed have been heard, or
-// have been silent for DeadAfter. It says goodbye only if asked to, by [Membership.Leave]. It may be called once.
+// Run keeps the runner live until ctx ends, and then says goodbye, so that the others go on at once. It calls ready once
+// those that were listed have been heard, or have been silent for DeadAfter. It may be called once.
 func (m *Membership) Run(ctx context.Context, ready func()) error {
-	defer close(m.ended)
 	stop, err := m.o.Network.Join(m.receive)
 	if err != nil {
 		return fmt.Errorf("membership: runner %s: %w", m.o.ID, err)
@@ -39,50 +40,40 @@ func (m *Membership) Run(ctx context.Context, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("membership: announce runner %s: %w", m.o.ID, err)
 	}
-	working, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
-	others.Go(func() { m.keepEntry(working) })
-	others.Go(func() { m.probe(working) })
-	m.keepAlive(ctx, slices.DeleteFunc(listed, func(id string) bool { return id == m.o.ID }), ready)
-	cancel()
+	others.Go(func() { m.keepEntry(ctx) })
+	others.Go(func() { m.probe(ctx) })
+	m.keepAlive(ctx, listed, ready)
 	others.Wait()
-	if ctx.Err() == nil { // it was asked to leave
-		m.publish(heartbeat{ID: m.o.ID, Left: true})
-		ctx, cancel := context.WithTimeout(ctx, entryTimeout)
-		defer cancel()
-		m.goodbye = m.o.Network.Remove(ctx)
-	}
-	return nil
+	m.publish(heartbeat{ID: m.o.ID, Left: true})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	return m.o.Network.Remove(ctx)
 }
 
-// keepAlive publishes heartbeats and looks who is silent, until ctx ends or it is to leave.
+// keepAlive publishes heartbeats and looks who is silent, until ctx ends.
 func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func()) {
 	interval := m.o.DeadAfter / heartbeatsPerPeriod
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	began := time.Now()
-	for looked := began; ; {
-		if ready != nil && (m.allSeen(listed) || time.Since(began) > m.o.DeadAfter) {
+	waited := time.After(m.o.DeadAfter)
+	for looked := time.Now(); ; {
+		if ready != nil && m.allSeen(listed) {
 			ready()
 			ready = nil
 		}
-		var now time.Time
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.leaving:
-			return
-		case <-m.pollWhile(ready != nil):
+		case <-m.met:
+			continue
+		case <-waited:
+			listed = nil
 			continue
 		case <-m.beat:
-		case <-tick.C:
-			now = time.Now()
-		}
-		m.mu.Lock()
-		h := heartbeat{ID: m.o.ID, Started: m.started, Reads: m.reads}
-		m.mu.Unlock()
-		m.publish(h)
-		if !now.IsZero() {
+			m.heartbeat()
+		case now := <-tick.C:
+			m.heartbeat()
 			// Whoever was suspended has received no heartbeats, and must not take the others for dead.
 			m.dropSilent(now, max(now.Sub(looked), now.Round(0).Sub(looked.Round(0))) > 2*interval)
 			looked = now
@@ -90,18 +81,17 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 	}
 }
 
-// pollWhile looks often while the newcomer waits, so that it does not wait longer than it has to.
-func (m *Membership) pollWhile(waiting bool) <-chan time.Time {
-	if !waiting {
-		return nil
-	}
-	return time.After(2 * time.Millisecond)
+func (m *Membership) heartbeat() {
+	m.mu.Lock()
+	h := heartbeat{ID: m.o.ID, Started: m.started, Reads: m.reads}
+	m.mu.Unlock()
+	m.publish(h)
 }
 
 func (m *Membership) allSeen(ids []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !slices.ContainsFunc(ids, func(id string) bool { return m.peers[id] == nil })
+	return !slices.ContainsFunc(ids, func(id string) bool { return id != m.o.ID && m.peers[id] == nil })
 }
 
 // dropSilent drops the runners that have been silent for too long. suspended says that this process may be the one that

@@ -35,6 +35,8 @@ type Consumer struct {
 	received uint64 // deliveries
 	acked    uint64 // acknowledgements sent
 	broken   error  // why it has to be made anew
+	// What the last check has seen: deliveries by the server, and acknowledgements.
+	checked, checkedAcks uint64
 }
 
 var (
@@ -45,20 +47,12 @@ var (
 // claims is what a Reader remembers between two looks at its share.
 type claims struct {
 	made       int       // consumers
-	begun      bool      // there has been a consumer in this process
+	begun      bool      // one has been read
 	lost       int       // View.Lost when the last one was made
 	leaveBy    time.Time // when partitions that others should read are left, idle or not; zero if there are none
 	shared     bool      // another runner said that it reads what this one does
 	unverified bool      // since then another runner may have read what this one did
 	pause      time.Duration
-	logged     bool // that the inbox cannot be read
-}
-
-// Consumer is the one in use, nil while nothing is read.
-func (r *Reader) Consumer() *Consumer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.consumer
 }
 
 // Break says that a consumer, nil for the one in use, has to be followed by another.
@@ -107,13 +101,13 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 		c.unverified = true
 		r.o.Members.Reads(nil)
 		// That another runner has not left a partition yet is no trouble for a while.
-		if !c.logged && ctx.Err() == nil && (!errors.Is(err, ErrOverlap) || c.pause == maxReconcile) {
-			c.logged = true
+		if ctx.Err() == nil && (!errors.Is(err, ErrOverlap) || c.pause == maxReconcile) &&
+			r.complaints.first("", err.Error(), time.Now()) {
 			r.o.Logger.Warn("cannot read the inbox, trying again", "err", err)
 		}
 		return time.After(c.pause)
 	}
-	c.pause, c.logged = 0, false
+	c.pause = 0
 	select {
 	case <-r.ready:
 	default:
@@ -175,22 +169,16 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 		return nil
 	}
 	next := &Consumer{Reads: wants, Unverified: c.unverified, suspect: !c.begun || view.Lost != c.lost}
-	var unverified map[*session]int
 	if next.suspect || c.unverified {
-		if found, err = r.sweep(ctx, view.IDs); err != nil {
+		if err := r.sweep(ctx, view.IDs); err != nil {
 			return err
 		}
-		next.suspect = next.suspect || found
-	}
-	if c.unverified {
-		unverified = r.atWork()
 	}
 	if len(wants) > 0 {
 		if err := r.read(ctx, next); err != nil {
 			return err
 		}
 	}
-	r.verify(ctx, unverified)
 	c.begun, c.unverified, c.lost = true, false, view.Lost
 	r.o.Members.Reads(wants)
 	r.o.Count(Takeover)
@@ -199,7 +187,7 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 	return nil
 }
 
-// read makes a consumer and begins to receive.
+// read makes a consumer and begins to receive. If ownership is unverified it has every session at work verified.
 func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	r.claims.made++
 	c.Name = fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.claims.made)
@@ -208,11 +196,31 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	}
 	r.mu.Lock()
 	r.consumer = c
+	for _, s := range r.sessions {
+		if left := s.left; c.Unverified && s.name != "" && s.atWork() {
+			r.running.Go(func() { r.verify(ctx, s, left) })
+		}
+	}
 	r.mu.Unlock()
 	if err = r.o.Queue.Consume(c); err != nil {
 		r.Break(c, err)
 	}
 	return err
+}
+
+// verify asks whether a session is still this runner's: another one may have had it meanwhile. If not it is left, and
+// begun anew.
+func (r *Reader) verify(ctx context.Context, s *session, left int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownsLimit)
+	defer cancel()
+	if r.o.Handler.Owns(ctx, s.name) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.left == left {
+		r.leave(s)
+	}
 }
 
 // deleteOwn deletes the consumer in use. What is in flight stays so; acknowledgements have no effect until it is
@@ -230,21 +238,20 @@ func (r *Reader) deleteOwn(ctx context.Context) (found bool, err error) {
 }
 
 // sweep deletes the consumers of runners that are not live, and of this one: those that were asked for, and made
-// although no answer came. It reports whether there was another's: its runner has died without a goodbye.
-func (r *Reader) sweep(ctx context.Context, live []string) (found bool, err error) {
+// although no answer came.
+func (r *Reader) sweep(ctx context.Context, live []string) error {
 	names, err := r.o.Queue.Names(ctx)
 	for _, name := range names {
 		id := name[:max(strings.LastIndexByte(name, '_'), 0)]
 		if id != r.o.ID && slices.Contains(live, id) {
 			continue
 		}
-		found = found || id != r.o.ID
 		r.o.Logger.Info("taking over from a runner that is gone", "consumer", name)
 		if _, err := r.o.Queue.Delete(ctx, name); err != nil {
-			return found, fmt.Errorf("inbox: delete consumer %s: %w", name, err)
+			return fmt.Errorf("inbox: delete consumer %s: %w", name, err)
 		}
 	}
-	return found, err
+	return err
 }
 
 // leaveOthers leaves the sessions of partitions that are not read any more.
@@ -258,63 +265,24 @@ func (r *Reader) leaveOthers(reads []int) {
 	}
 }
 
-// atWork are the sessions at work, and how often each has been left before.
-func (r *Reader) atWork() map[*session]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := map[*session]int{}
-	for _, s := range r.sessions {
-		if s.name != "" && slices.ContainsFunc(s.flights, func(f *flight) bool { return f.begun }) {
-			at[s] = s.left
-		}
-	}
-	return at
-}
-
-// verify asks of these sessions whether they are still this runner's: another one may have had them meanwhile. A session
-// that is not is left, and begun anew.
-func (r *Reader) verify(ctx context.Context, sessions map[*session]int) {
-	for s, left := range sessions {
-		r.running.Go(func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownsLimit)
-			defer cancel()
-			if r.o.Handler.Owns(ctx, s.name) {
-				return
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if s.left == left {
-				r.leave(s)
-			}
-		})
-	}
-}
-
-// counts is what a check has seen, for the next one to hold against the other side.
-type counts struct {
-	consumer  *Consumer
-	delivered uint64 // by the server
-	acked     uint64 // by the Reader
-}
-
 // check makes the consumer anew if a delivery or an acknowledgement of before the last check has not arrived: one that
 // was lost with a leader would show in nothing else.
-func (r *Reader) check(ctx context.Context, last counts) counts {
-	c := r.Consumer()
+func (r *Reader) check(ctx context.Context) {
+	r.mu.Lock()
+	c := r.consumer
+	r.mu.Unlock()
 	if c == nil {
-		return counts{}
+		return
 	}
 	delivered, settled, err := r.o.Queue.Counts(ctx, c.Name)
-	if err != nil {
-		if errors.Is(err, ErrGone) {
-			r.Break(c, err)
-		}
-		return counts{}
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last.consumer == c && (c.received < last.delivered || settled < last.acked) {
+	switch {
+	case errors.Is(err, ErrGone):
+		r.breakLocked(c, err)
+	case err == nil && (c.received < c.checked || settled < c.checkedAcks):
 		r.breakLocked(c, errMissing)
+	case err == nil:
+		c.checked, c.checkedAcks = delivered, c.acked
 	}
-	return counts{c, delivered, c.acked}
 }

@@ -30,8 +30,9 @@ var errLeans = fmt.Errorf("inbox: another command of the session may be settled 
 func (r *Reader) fly(f *flight) {
 	defer r.end(f)
 	failures, conflicts := 0, 0
-	for r.begins(f) {
-		if (failures+conflicts > 0 || r.isStale(f)) && r.o.Queue.Gone(f.ctx, f.Message) {
+	for {
+		ok, look := r.begins(f, failures+conflicts > 0)
+		if !ok || look && r.o.Queue.Gone(f.ctx, f.Message) {
 			return
 		}
 		err := r.try(f, failures)
@@ -45,7 +46,7 @@ func (r *Reader) fly(f *flight) {
 		if isForAnother(err) {
 			pause = doubled(firstConflictPause, lastConflictPause, conflicts)
 			conflicts++
-			r.doubt(f)
+			r.doubt(f.of)
 			r.o.Logger.Debug("delivery given up", "session", f.Session, "seq", f.Seq, "err", err)
 		} else {
 			if failures > 0 { // the first time at once
@@ -71,28 +72,19 @@ func isForAnother(err error) bool {
 	return errors.Is(err, schemas.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
-// begins reports whether there is to be another attempt.
-func (r *Reader) begins(f *flight) bool {
+// begins reports whether there is to be another attempt, and whether the message has to be looked for before: it is not
+// fresh, or another runner may have its session.
+func (r *Reader) begins(f *flight, again bool) (ok, look bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.lost = f.of.lost
-	return !f.over && !r.isDraining()
+	return !f.over && !r.isDraining(), again || f.of.doubted || time.Since(f.received) > freshFor
 }
 
-// isStale reports whether a message that is delivered for the first time may be gone.
-func (r *Reader) isStale(f *flight) bool {
+func (r *Reader) doubt(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return f.doubted || time.Since(f.received) > freshFor
-}
-
-// doubt has those looked at that wait behind a message whose session was lost: it may have been deleted.
-func (r *Reader) doubt(f *flight) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, other := range f.of.flights {
-		other.doubted = true
-	}
+	s.doubted = true
 }
 
 // try delivers the message once, or gives it up.

@@ -26,7 +26,7 @@ var (
 const (
 	restTime      = 100 * time.Millisecond // that deliveries get to end before the others take over
 	cutOffTimeout = time.Second            // between the end of a delivery's context and giving it up
-	leaveTimeout  = 2 * time.Second        // of the requests that hand the partitions over
+	leaveTimeout  = 2 * time.Second        // of deleting the consumer on the way out
 	checkEvery    = 15 * time.Second       // the counts are compared with the server's
 )
 
@@ -65,15 +65,6 @@ type Handler interface {
 	Release(m *Message)
 }
 
-// Members are the live runners, see package membership.
-type Members interface {
-	Run(ctx context.Context, ready func()) error
-	View() membership.View
-	Changed() <-chan struct{}
-	Reads(partitions []int)
-	Leave(ctx context.Context) error
-}
-
 // Options configure [New]. All of them are needed.
 type Options struct {
 	ID           string // of the runner; consumers are named ID_…
@@ -84,7 +75,7 @@ type Options struct {
 	MaxSessions  int
 	Queue        Queue
 	Handler      Handler
-	Members      Members
+	Members      *membership.Membership
 	Logger       *slog.Logger
 	Count        func(outcome string) // one of those below
 }
@@ -103,13 +94,6 @@ type Message struct {
 	Session   string // "" if it has no legal one
 	Presses   bool   // it goes before those that may begin a run
 	Body      any    // whatever the Queue and the Handler want to know
-}
-
-// Delivery is a message that a consumer delivers.
-type Delivery struct {
-	*Message
-	Nth    uint64 // of its consumer, from 1
-	Settle string // for [Queue.Ack]
 }
 
 // A Reader reads one runner's share. Its methods may be called concurrently.
@@ -158,18 +142,11 @@ func (r *Reader) Partitions() []int {
 	return r.consumer.Reads
 }
 
-// InFlight is how many messages are received and not settled.
-func (r *Reader) InFlight() int {
+// Load is how many messages are received and not settled, and how many sessions wait to be admitted.
+func (r *Reader) Load() (inFlight, waiting int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.flights)
-}
-
-// Waiting is how many sessions wait to be admitted.
-func (r *Reader) Waiting() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.gate.Waiting()
+	return len(r.flights), r.gate.Waiting()
 }
 
 // Run reads a queue of so many partitions until ctx ends, then hands everything to the others, and waits for the
@@ -180,27 +157,24 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 	r.partitions, r.work = partitions, work
 	r.start = (&crew{fly: r.fly, next: make(chan *flight), running: &r.running, end: r.draining}).start
 
-	living, leave := context.WithCancel(context.WithoutCancel(ctx))
-	joined, died := make(chan struct{}), make(chan error, 1)
-	go func() { died <- r.o.Members.Run(living, func() { close(joined) }) }()
+	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	joined, left := make(chan struct{}), make(chan error, 1)
+	go func() { left <- r.o.Members.Run(living, func() { close(joined) }) }()
 	select {
 	case <-joined:
 		r.own(ctx)
-	case err := <-died:
-		leave()
+	case err := <-left:
 		return err
 	case <-ctx.Done():
 	}
-	err := r.drain(ctx, kill)
-	leave()
-	return errors.Join(err, <-died)
+	return r.drain(ctx, func() error { cancel(); return <-left }, kill)
 }
 
 // own keeps the consumer what it has to be until ctx ends.
 func (r *Reader) own(ctx context.Context) {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
-	var last counts
 	for ctx.Err() == nil {
 		again := r.reconcile(ctx)
 		select {
@@ -209,13 +183,13 @@ func (r *Reader) own(ctx context.Context) {
 		case <-r.poke:
 		case <-again:
 		case <-check.C:
-			last = r.check(ctx, last)
+			r.check(ctx)
 		}
 	}
 }
 
 // drain gives everything to the others. They take over at once; what is being settled at this moment may be settled.
-func (r *Reader) drain(ctx context.Context, kill context.CancelCauseFunc) error {
+func (r *Reader) drain(ctx context.Context, leave func() error, kill context.CancelCauseFunc) error {
 	r.mu.Lock()
 	close(r.draining) // nothing is admitted any more
 	r.mu.Unlock()
@@ -223,23 +197,25 @@ func (r *Reader) drain(ctx context.Context, kill context.CancelCauseFunc) error 
 	r.o.Queue.Stop()
 	go func() { r.running.Wait(); close(ended) }()
 	within(ended, restTime)
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	if _, err := r.deleteOwn(leaving); err != nil {
+	if _, err := r.deleteOwn(ctx); err != nil {
 		r.o.Logger.Warn("consumer not deleted; the others will do it", "err", err)
 	}
-	if err := r.o.Members.Leave(leaving); err != nil {
+	if err := leave(); err != nil {
 		r.o.Logger.Warn("leaving the live runners", "err", err)
 	}
 	if within(ended, r.o.StopTimeout) {
 		return nil
 	}
-	r.o.Logger.Warn("commands did not end in time, cutting them off", "count", r.InFlight())
+	inFlight, _ := r.Load()
+	r.o.Logger.Warn("commands did not end in time, cutting them off", "count", inFlight)
 	kill(ErrStopped)
 	if within(ended, cutOffTimeout) {
 		return nil
 	}
-	return fmt.Errorf("inbox of runner %s: %d commands still at work", r.o.ID, r.InFlight())
+	inFlight, _ = r.Load()
+	return fmt.Errorf("inbox of runner %s: %d commands still at work", r.o.ID, inFlight)
 }
 
 // within reports whether a channel is closed before d has passed.

@@ -17,8 +17,9 @@ type session struct {
 	// flights are in the order in which they are begun. Those that have entered come first; of the others at most the
 	// first is at work.
 	flights []*flight
-	left    int // how often it was left
-	ending  int // flights of before it was left that have not ended; nothing begins while there are any
+	left    int  // how often it was left
+	doubted bool // another runner may have extended it
+	ending  int  // flights of before it was left that have not ended; nothing begins while there are any
 	// lost counts the flights that have ended without having been delivered by the consumer in use.
 	lost   int
 	ctx    context.Context // of its deliveries
@@ -39,30 +40,33 @@ type flight struct {
 	lost     int       // session.lost when the attempt under way began
 	begun    bool
 	entered  bool // it is stored, the next of its session may be at work
-	doubted  bool // its session was lost while it waited
 	over     bool // it is not this flight's to settle any more
 }
 
-// Receive takes in a delivery. It is called in the order of the deliveries.
-func (r *Reader) Receive(c *Consumer, d Delivery) {
+func (s *session) atWork() bool {
+	return slices.ContainsFunc(s.flights, func(f *flight) bool { return f.begun })
+}
+
+// Receive takes in the nth delivery of a consumer, which settle acknowledges. It is called in their order.
+func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, settle string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case c != r.consumer || c.broken != nil:
 		return // it comes again, from the next consumer
-	case d.Nth != c.received+1:
+	case nth != c.received+1:
 		r.breakLocked(c, errMissing)
 		return
 	}
 	c.received++
-	if f := r.flights[d.Seq]; f != nil { // only its settlement goes another way now
-		f.consumer, f.settle = c, d.Settle
+	if f := r.flights[m.Seq]; f != nil { // only its settlement goes another way now
+		f.consumer, f.settle = c, settle
 		return
 	}
-	r.o.Handler.Keep(d.Message)
-	r.busy[d.Partition]++
-	s := r.sessionOf(d.Message)
-	r.put(&flight{Message: d.Message, of: s, received: time.Now(), consumer: c, settle: d.Settle,
+	r.o.Handler.Keep(m)
+	r.busy[m.Partition]++
+	s := r.sessionOf(m)
+	r.put(&flight{Message: m, of: s, received: time.Now(), consumer: c, settle: settle,
 		suspect: c.suspect && c.received <= c.waiting})
 	r.next(s)
 }
@@ -156,6 +160,7 @@ func (r *Reader) leave(s *session) {
 	flights := s.flights
 	s.flights = nil
 	s.left++
+	s.doubted = true
 	s.cutOff(ErrMoved)
 	s.ctx, s.cutOff = context.WithCancelCause(r.work)
 	slices.SortFunc(flights, func(a, b *flight) int { return int(a.Seq) - int(b.Seq) })
@@ -169,7 +174,7 @@ func (r *Reader) leave(s *session) {
 		}
 		if f.consumer == r.consumer {
 			r.put(&flight{Message: f.Message, of: s, received: f.received, consumer: f.consumer, settle: f.settle,
-				suspect: f.suspect && !f.begun, doubted: true})
+				suspect: f.suspect && !f.begun})
 		} else {
 			r.forget(f)
 		}
