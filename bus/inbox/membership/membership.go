@@ -50,7 +50,7 @@ type Membership struct {
 	started time.Time
 	changed chan struct{} // has a token when the view is another
 	beat    chan struct{} // has a token when a heartbeat is due at once
-	met     chan struct{} // has a token when another runner has been heard for the first time
+	met     chan struct{} // has a token when another runner's first heartbeat has come
 	twice   sync.Once     // told that another process has the id
 	renewed atomic.Int64  // when the entry was renewed last, in nanoseconds since the epoch
 

@@ -25,7 +25,7 @@ const (
 )
 
 // Run keeps the runner live until ctx ends, and then says goodbye, so that the others go on at once. It calls ready once
-// those that were listed have been heard, or have been silent for DeadAfter. It may be called once.
+// those that were listed have sent a heartbeat, or none for DeadAfter. It may be called once.
 func (m *Membership) Run(ctx context.Context, ready func()) error {
 	stop, err := m.o.Network.Join(m.receive)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *Membership) dropSilent(now time.Time, suspended bool) {
 	}
 }
 
-// probe asks the successor in the list of live runners again and again whether it has a connection.
+// probe asks ten times a second whether the successor in the list of live runners has a connection.
 func (m *Membership) probe(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()

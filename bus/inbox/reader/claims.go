@@ -117,7 +117,7 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 }
 
 // noticeOverlap has what is begun verified when another runner that read the same has stopped: servers of a cluster may
-// let two consumers overlap that are made at once, and each runner settles what the other does not hear of.
+// let two consumers overlap that are made at once, and each runner settles what the other does not receive.
 func (c *claims) noticeOverlap(view membership.View, now *Consumer) {
 	shared := now != nil && slices.ContainsFunc(now.Reads, func(n int) bool { return view.Reads[n] != "" })
 	if c.shared && !shared && now != nil && now.broken == nil {

@@ -146,14 +146,14 @@ func (r *Reader) pause(f *flight, d time.Duration) bool {
 		return true
 	}
 	r.mu.Lock()
-	r.gate.Pause(f.ticket, time.Now())
+	r.gate.Pause(f.request, time.Now())
 	r.mu.Unlock()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		r.mu.Lock()
-		r.gate.Resume(f.ticket)
+		r.gate.Resume(f.request)
 		r.mu.Unlock()
 		return true
 	case <-f.ctx.Done():

@@ -155,7 +155,7 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
 	r.partitions, r.work = partitions, work
-	r.start = (&crew{fly: r.fly, next: make(chan *flight), running: &r.running, end: r.draining}).start
+	r.start = (&pool{fly: r.fly, next: make(chan *flight), running: &r.running, end: r.draining}).start
 
 	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -32,8 +32,8 @@ type flight struct {
 	of       *session
 	ctx      context.Context
 	received time.Time
-	suspect  bool              // a lost runner may have begun it
-	ticket   *admission.Ticket // nil before it is asked for
+	suspect  bool               // a lost runner may have begun it
+	request  *admission.Request // nil before it is asked for
 
 	consumer *Consumer // that delivered it last
 	settle   string    // that delivery
@@ -103,11 +103,11 @@ func (r *Reader) next(s *session) {
 		return
 	}
 	at := slices.IndexFunc(s.flights, func(f *flight) bool { return !f.entered })
-	if at < 0 || s.ending > 0 || s.flights[at].ticket != nil || r.isDraining() {
+	if at < 0 || s.ending > 0 || s.flights[at].request != nil || r.isDraining() {
 		return
 	}
 	f := s.flights[at]
-	f.ticket = r.gate.Ask(s.key, f.Presses, time.Now(), func() {
+	f.request = r.gate.Ask(s.key, f.Presses, time.Now(), func() {
 		if !r.isDraining() {
 			f.begun = true
 			r.start(f)
@@ -121,7 +121,7 @@ func (r *Reader) enter(f *flight) {
 	defer r.mu.Unlock()
 	if !f.entered {
 		f.entered = true
-		r.gate.Entered(f.ticket, time.Now())
+		r.gate.Entered(f.request, time.Now())
 		r.next(f.of)
 	}
 }
@@ -146,7 +146,7 @@ func (r *Reader) forget(f *flight) {
 func (r *Reader) end(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gate.Done(f.ticket, time.Now())
+	r.gate.Done(f.request, time.Now())
 	if f.over {
 		f.of.ending--
 	}
@@ -169,8 +169,8 @@ func (r *Reader) leave(s *session) {
 		if f.begun {
 			s.ending++
 			r.o.Logger.Info("session left to another runner", "session", s.name, "seq", f.Seq)
-		} else if f.ticket != nil {
-			r.gate.Done(f.ticket, time.Now())
+		} else if f.request != nil {
+			r.gate.Done(f.request, time.Now())
 		}
 		if f.consumer == r.consumer {
 			r.put(&flight{Message: f.Message, of: s, received: f.received, consumer: f.consumer, settle: f.settle,

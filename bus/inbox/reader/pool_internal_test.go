@@ -9,14 +9,14 @@ import (
 )
 
 // Goroutines are used again, those that a burst needed end, and so do all that have nothing to do.
-func TestCrew(t *testing.T) {
+func TestPool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running sync.WaitGroup
 		flown := 0
 		var mu sync.Mutex
 		end := make(chan struct{})
-		c := &crew{next: make(chan *flight), running: &running, end: end, fly: func(f *flight) {
+		c := &pool{next: make(chan *flight), running: &running, end: end, fly: func(f *flight) {
 			<-f.ctx.Done()
 			mu.Lock()
 			defer mu.Unlock()
