@@ -7,8 +7,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// MaxQueued is how many inputs may wait in a session's queues, together.
-const MaxQueued = 1000
+// What may wait in a session's queues, together: so many inputs, and so many bytes by [schemas.Messages.Size], which is
+// what they take in the state, in memory and in a snapshot. One input may wait whatever its size.
+const (
+	MaxQueued      = 1000
+	MaxQueuedBytes = 32 << 20
+)
 
 // Texts of refusals that clients of pi know to the letter.
 const (
@@ -39,11 +43,11 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 	a := acceptance{s: s, c: c, raw: raw}
 	switch d := c.Data.(type) {
 	case *schemas.Prompt:
-		return a.prompt(d.WhenBusy)
+		return a.prompt(d)
 	case *schemas.Steer:
-		return a.queue(schemas.QueueSteering, rules)
+		return a.queue(schemas.QueueSteering, d.Input, rules)
 	case *schemas.FollowUp:
-		return a.queue(schemas.QueueFollowUp, rules)
+		return a.queue(schemas.QueueFollowUp, d.Input, rules)
 	case *schemas.Continue:
 		return a.resume()
 	case *schemas.Abort:
@@ -116,28 +120,40 @@ func (a acceptance) rejected(code schemas.RejectCode, reason string) []schemas.E
 	return []schemas.EventData{&schemas.CommandRejected{CommandID: a.c.ID, Kind: a.kind(), Code: code, Reason: reason}}
 }
 
-func (a acceptance) full() bool {
-	return len(a.s.Prompts)+len(a.s.Steering)+len(a.s.FollowUp) >= MaxQueued
+// full is why an input may not wait as well; "" if it may.
+func (a acceptance) full(in schemas.Input) (reason string) {
+	count, bytes := 0, 0
+	for _, q := range [][]Input{a.s.Prompts, a.s.Steering, a.s.FollowUp} {
+		count += len(q)
+		for _, waiting := range q {
+			bytes += waiting.Messages.Size()
+		}
+	}
+	size := in.AsMessages(a.c.Time).Size()
+	switch {
+	case count >= MaxQueued:
+		return fmt.Sprintf("%d inputs are queued already", MaxQueued)
+	case count > 0 && bytes+size > MaxQueuedBytes:
+		return fmt.Sprintf("the inputs that are queued have %d bytes, with the %d of this one more than %d",
+			bytes, size, MaxQueuedBytes)
+	}
+	return ""
 }
 
-func (a acceptance) rejectFull() []schemas.EventData {
-	return a.rejected(schemas.RejectQueueFull, fmt.Sprintf("%d inputs are queued already", MaxQueued))
-}
-
-func (a acceptance) prompt(busy schemas.WhenBusy) []schemas.EventData {
+func (a acceptance) prompt(d *schemas.Prompt) []schemas.EventData {
 	queue := schemas.QueuePrompts
 	if a.s.Busy() {
-		switch busy {
+		switch d.WhenBusy {
 		case schemas.BusyReject:
 			return a.rejected(schemas.RejectBusy, TextBusyPrompt)
 		case schemas.BusySteer, schemas.BusyFollowUp:
-			queue = a.joining(busy)
+			queue = a.joining(d.WhenBusy)
 		case schemas.BusyInterrupt:
 			return a.interrupt()
 		}
 	}
-	if a.full() {
-		return a.rejectFull()
+	if reason := a.full(d.Input); reason != "" {
+		return a.rejected(schemas.RejectQueueFull, reason)
 	}
 	return a.accepted(queue)
 }
@@ -153,7 +169,8 @@ func (a acceptance) joining(busy schemas.WhenBusy) schemas.Queue {
 	return schemas.QueueFollowUp
 }
 
-// interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next.
+// interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next. It takes their
+// place, so it is accepted whatever waits: of all interrupting prompts one waits.
 func (a acceptance) interrupt() []schemas.EventData {
 	var superseded []schemas.EventData
 	for _, in := range a.s.Prompts {
@@ -162,9 +179,9 @@ func (a acceptance) interrupt() []schemas.EventData {
 	return a.accepted(schemas.QueueInterrupt, superseded...)
 }
 
-func (a acceptance) queue(q schemas.Queue, rules Rules) []schemas.EventData {
-	if a.full() {
-		return a.rejectFull()
+func (a acceptance) queue(q schemas.Queue, in schemas.Input, rules Rules) []schemas.EventData {
+	if reason := a.full(in); reason != "" {
+		return a.rejected(schemas.RejectQueueFull, reason)
 	}
 	if a.s.Idle() && len(a.s.Prompts) == 0 && !rules.IdleQueues {
 		q = schemas.QueuePrompts

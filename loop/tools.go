@@ -55,7 +55,7 @@ func (s *State) Sequential() bool {
 // BeyondWindow reports, by the index of the call, which calls of the turn under way have to wait before they are
 // dispatched: no more than window calls of one tool are in flight at once, and a window of zero or less is no limit.
 // The last calls of a tool wait, so that a call which may be dispatched now may be later too, unless one before it had
-// to wait for approval.
+// to wait for approval. Sub-agents have limits of their own, and take no worker's place.
 func (s *State) BeyondWindow(window int) []bool {
 	if s.Run == nil || s.Run.Turn == nil {
 		return nil
@@ -66,7 +66,7 @@ func (s *State) BeyondWindow(window int) []bool {
 	}
 	for i := range s.Run.Turn.Calls {
 		c := &s.Run.Turn.Calls[i]
-		if c.End != nil || c.AwaitsApproval() {
+		if c.End != nil || c.AwaitsApproval() || s.BeginsSubagent(*c) {
 			continue
 		}
 		inFlight[c.ToolCall.Name]++

@@ -112,8 +112,9 @@ type Prompt struct {
 	Binding
 }
 
-// Binding binds a session to a client from its next run on: the tools that are announced for a workspace named Channel
-// come on top of the session's own, or, with ChannelOnly, are all that it has. Without a Channel the session stays
+// Binding binds a session to a client from its next run on: the tools that are announced for a workspace named Channel,
+// as those of a channel, come on top of the session's own, or, with ChannelOnly, are all that it has. Without a Channel
+// the session stays
 // bound as it is.
 type Binding struct {
 	Channel     string `json:"channel,omitempty"`

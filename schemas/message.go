@@ -168,6 +168,46 @@ func (ms *Messages) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// sizeOfPart stands for what a message or a block of content takes besides its texts.
+const sizeOfPart = 64
+
+// Size is about how many bytes the messages take, in memory and as JSON: their texts, images and raw JSON, and 64 for
+// each message and block.
+func (ms Messages) Size() (n int) {
+	for _, m := range ms {
+		n += sizeOfPart
+		switch m := m.(type) {
+		case *UserMessage:
+			n += m.Content.size()
+		case *AssistantMessage:
+			n += m.Content.size() + len(m.API) + len(m.Provider) + len(m.Model) + len(m.ResponseModel) +
+				len(m.ResponseID) + len(m.ErrorMessage)
+		case *ToolResultMessage:
+			n += m.Content.size() + len(m.ToolCallID) + len(m.ToolName) + len(m.Details)
+		case *CustomMessage:
+			n += len(m.Raw)
+		}
+	}
+	return n
+}
+
+func (cs Contents) size() (n int) {
+	for _, c := range cs {
+		n += sizeOfPart
+		switch c := c.(type) {
+		case Text:
+			n += len(c.Text) + len(c.TextSignature)
+		case Thinking:
+			n += len(c.Thinking) + len(c.ThinkingSignature)
+		case Image:
+			n += len(c.Data) + len(c.MimeType)
+		case ToolCall:
+			n += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.ThoughtSignature)
+		}
+	}
+	return n
+}
+
 // AnyMessage is a single [Message] as a member of another value.
 type AnyMessage struct{ Message }
 

@@ -34,11 +34,13 @@ func (e Effect) Repeatable() bool { return e == EffectReadOnly || e == EffectIde
 // it. ArgumentRewrites are applied to a model's arguments, in order, before they are checked against Parameters.
 //
 // Version tells definitions of one tool apart that are served side by side, and Workspace is where its workers work:
-// calls go to workers that announce the same of both ([ToolQueue]).
+// calls go to workers that announce the same of both ([ToolQueue]). Channel says that the workspace is a client: the
+// sessions whose prompts name it as their channel may have the tool ([Binding]).
 type ToolDefinition struct {
 	Name          string          `json:"name"`
 	Version       string          `json:"version,omitempty"`
 	Workspace     string          `json:"workspace,omitempty"`
+	Channel       bool            `json:"channel,omitempty"`
 	Label         string          `json:"label,omitempty"`
 	Description   string          `json:"description,omitempty"`
 	Parameters    json.RawMessage `json:"parameters,omitempty"`

@@ -2,11 +2,16 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -18,26 +23,55 @@ const blobScheme = "nats://" + schemas.BucketBlobs + "/"
 // maxInline is how long the data of a command may be to travel in the command itself.
 const maxInline = 400 << 10
 
-// upload keeps the data of an input as an object, under its digest, and returns the reference. One that is there is not
-// sent again.
+// pieceBytes is how much of an input is in a message of its own.
+const pieceBytes = 128 << 10
+
+// upload keeps the data of an input as an object, and returns the reference. Who uploads may not read what is there, and
+// could learn what others have uploaded if he might: so the object is written message by message, under a name that
+// nobody else can guess.
 func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error) {
 	if len(data) > schemas.MaxInputBytes {
 		return "", fmt.Errorf("the input has %d bytes, more than %d", len(data), schemas.MaxInputBytes)
 	}
 	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:])
+	name := hex.EncodeToString(sum[:]) + "-" + rand.Text()
 	err = c.persist(ctx, func(ctx context.Context) error {
-		store, err := c.js.ObjectStore(ctx, schemas.BucketInputs)
-		if err == nil {
-			_, err = store.GetInfo(ctx, name)
-		}
-		if errors.Is(err, jetstream.ErrObjectNotFound) {
-			_, err = store.PutBytes(ctx, name, data)
-		}
-		return c.explain(err, c.api+"STREAM.INFO.OBJ_"+schemas.BucketInputs, c.api+"DIRECT.GET.OBJ_"+schemas.BucketInputs,
-			"$O."+schemas.BucketInputs+".")
+		return c.explain(c.putInput(ctx, name, sum, data), "$O."+schemas.BucketInputs+".")
 	})
 	return schemas.InputScheme + name, err
+}
+
+// putInput writes an object once. One that was written in part before is not continued: its pieces are left.
+func (c *Client) putInput(ctx context.Context, name string, sum [sha256.Size]byte, data []byte) error {
+	const prefix = "$O." + schemas.BucketInputs
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: pieceBytes}},
+		Bucket:     schemas.BucketInputs, NUID: rand.Text(), Size: uint64(len(data)),
+		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]), ModTime: time.Now().UTC(),
+	}
+	var stored []jetstream.PubAckFuture
+	for piece := range slices.Chunk(data, pieceBytes) {
+		f, err := c.js.PublishAsync(prefix+".C."+info.NUID, piece)
+		if err != nil {
+			return err
+		}
+		stored, info.Chunks = append(stored, f), info.Chunks+1
+	}
+	for _, f := range stored {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	meta, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	_, err = c.js.Publish(ctx, prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), meta)
+	return err
 }
 
 // blob returns the data of an event that is kept in the object store, checked against its digest.

@@ -3,11 +3,13 @@ package inbox
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"regexp"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -29,48 +31,86 @@ func (in *Inbox) referred(ctx context.Context, kind schemas.CommandKind, header 
 		return nil, nil, &codec.RejectError{Code: schemas.RejectInvalid, Reason: fmt.Sprintf(format, args...)}
 	}
 	name, ok := strings.CutPrefix(ref, schemas.InputScheme)
-	sum, err := hex.DecodeString(name)
+	digest, _, _ := strings.Cut(name, "-") // what follows keeps the name from being guessed
+	sum, err := hex.DecodeString(digest)
 	switch {
 	case kind != schemas.CommandPrompt && kind != schemas.CommandSteer && kind != schemas.CommandFollowUp:
 		return refuse("dataref is for prompt, steer and follow_up")
-	case !ok || err != nil || len(sum) != sha256.Size:
+	case !ok || err != nil || len(sum) != sha256.Size || len(name) > maxName:
 		return refuse("dataref is not %s and a SHA-256", schemas.InputScheme)
 	case len(data) > 0:
 		return refuse("there are both data and a dataref")
 	}
 	data, err = in.object(ctx, name)
 	switch got := sha256.Sum256(data); {
-	case errors.Is(err, jetstream.ErrObjectNotFound):
+	case errors.Is(err, errNoInput):
 		return refuse("the input %s is not there: it was not uploaded, or has expired", ref)
 	case errors.Is(err, errTooLarge):
 		return nil, nil, &codec.RejectError{Code: schemas.RejectTooLarge,
 			Reason: fmt.Sprintf("the input %s has more than %d bytes", ref, schemas.MaxInputBytes)}
-	case errors.Is(err, jetstream.ErrDigestMismatch), err == nil && string(got[:]) != string(sum):
-		return refuse("the input %s has another digest", ref)
+	case errors.Is(err, errNotAnInput):
+		return refuse("the input %s cannot be used: %v", ref, err)
 	case err != nil:
 		return nil, nil, fmt.Errorf("inbox: read input %s: %w", ref, err)
+	case string(got[:]) != string(sum):
+		return refuse("the input %s has another digest", ref)
 	}
 	header = maps.Clone(header)
 	delete(header, schemas.HeaderDataRef)
 	return header, data, nil
 }
 
-var errTooLarge = errors.New("the object is too large")
+// What an uploaded input may be: its name, and the pieces that it is stored in.
+const (
+	maxName   = 2*sha256.Size + 65
+	maxPieces = 1024
+)
 
-// object returns an uploaded input, as far as inputs may be large.
+var (
+	errNoInput    = errors.New("there is no such object")
+	errTooLarge   = errors.New("the object is too large")
+	errNotAnInput = errors.New("it is not an object that was uploaded whole")
+)
+
+// pieces are where an object's pieces may be: a token of their subject, which has no wildcards.
+var pieces = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
+
+// object returns an uploaded input, as far as inputs may be large. Who uploads says what an object is, so its
+// description is not followed anywhere but to its own pieces: not to another object, bucket or subject.
 func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
-	store, err := in.conn.JetStream().ObjectStore(ctx, schemas.BucketInputs)
+	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
+	defer cancel()
+	stream, err := in.conn.JetStream().Stream(ctx, "OBJ_"+schemas.BucketInputs)
 	if err != nil {
 		return nil, err
 	}
-	object, err := store.Get(ctx, name)
-	if err != nil {
+	const prefix = "$O." + schemas.BucketInputs
+	m, err := stream.GetLastMsgForSubject(ctx, prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, errNoInput
+	} else if err != nil {
 		return nil, err
 	}
-	defer object.Close()
-	data, err := io.ReadAll(io.LimitReader(object, schemas.MaxInputBytes+1))
-	if err == nil && len(data) > schemas.MaxInputBytes {
-		err = errTooLarge
+	var info jetstream.ObjectInfo
+	switch err := json.Unmarshal(m.Data, &info); {
+	case err != nil || !pieces.MatchString(info.NUID):
+		return nil, errNotAnInput
+	case info.Size > schemas.MaxInputBytes:
+		return nil, errTooLarge
 	}
-	return data, err
+	var data []byte
+	next := uint64(1)
+	for n := 0; uint64(len(data)) < info.Size; n++ {
+		if n == maxPieces {
+			return nil, errNotAnInput
+		}
+		m, err := stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject(prefix+".C."+info.NUID))
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && uint64(len(data)+len(m.Data)) > info.Size {
+			return nil, errNotAnInput
+		} else if err != nil {
+			return nil, err
+		}
+		data, next = append(data, m.Data...), m.Sequence+1
+	}
+	return data, nil
 }

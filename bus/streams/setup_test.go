@@ -145,8 +145,15 @@ func TestSetupUpgradesFeatures(t *testing.T) {
 		jetstream.KeyValueConfig{Bucket: "agent_tools", LimitMarkerTTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := c.JetStream().CreateObjectStore(bustest.Deadline(t),
+		jetstream.ObjectStoreConfig{Bucket: "agent_inputs"}); err != nil {
+		t.Fatal(err)
+	}
 	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
 		t.Fatal(err)
+	}
+	if inputs := configOf(t, c, "OBJ_agent_inputs"); inputs.AllowRollup || inputs.MaxAge == 0 || inputs.MaxBytes <= 0 {
+		t.Errorf("inputs: %+v", inputs)
 	}
 	evt, cmd, tools := configOf(t, c, "AGENT_EVT"), configOf(t, c, "AGENT_CMD"), configOf(t, c, "KV_agent_tools")
 	if evt.RePublish == nil || !evt.DenyDelete || !evt.AllowDirect || evt.Discard != jetstream.DiscardNew {

@@ -189,8 +189,7 @@ func bucketSpecs(o Options) []spec {
 			MaxBytes: profileBytes}),
 		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketBlobs,
 			Description: "payloads too big for a message", MaxBytes: o.BlobMaxBytes}),
-		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketInputs,
-			Description: "inputs too big for a command", MaxBytes: inputBytes, TTL: inputAge}),
+		inputSpec(o),
 	}
 }
 
@@ -234,6 +233,21 @@ const (
 	inputBytes = 1 << 30
 	inputAge   = 24 * time.Hour
 )
+
+// inputSpec is an object store that clients write. It allows no roll-ups, see timerSpec: with one, who uploads an input
+// could remove all others (decision 121). So no library's object store can write it; any can read it.
+func inputSpec(o Options) spec {
+	prefix := "$O." + schemas.BucketInputs
+	return spec{
+		want: jetstream.StreamConfig{
+			Name: "OBJ_" + schemas.BucketInputs, Description: "inputs too big for a command",
+			Subjects: []string{prefix + ".C.>", prefix + ".M.>"}, Replicas: o.Replicas,
+			MaxBytes: inputBytes, MaxAge: inputAge, Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true,
+		},
+		given:     jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: inputBytes, MaxAge: inputAge},
+		noRollups: true,
+	}
+}
 
 func objectSpec(o Options, store jetstream.ObjectStoreConfig) spec {
 	store.Replicas = o.Replicas

@@ -5,6 +5,7 @@ import { Watched } from "./state.js";
 
 const LONG = 500; // events
 const PEEK = 500; // ms that the newest messages are waited for before the whole log is read
+const STATE = 1000; // ms that a runner is waited for that says how long the log is, which can be read without it
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -35,7 +36,7 @@ export class Followed extends Watched {
     const signal = this.#stop.signal;
     try {
       const peeked = this.#peek(signal); // asked for at once: if the session is long, it is what is shown first
-      const { seq } = await this.session.state({ signal }).catch(() => ({ seq: 0 })); // how far there is something to load
+      const { seq } = await this.session.state({ signal, timeout: STATE }).catch(() => ({ seq: 0 })); // how far there is something to load
       this.loaded = seq === 0;
       this.change();
       if (seq > LONG) await Promise.race([peeked, sleep(PEEK)]); // reading all of it takes the page what showing it needs

@@ -4,6 +4,7 @@ import { Watched } from "./state.js";
 
 const PAGE = 100;
 const AGAIN = 1000; // ms
+const ASKED = 3000; // ms after which somebody is told that no runner answers
 
 /** Gives sessions the time of their last activity as text that is in the order of time, whatever digits it has. */
 function dated(page) {
@@ -43,7 +44,7 @@ export class SessionList extends Watched {
 
   async #first(signal) {
     try {
-      const page = await this.bus.sessions({ ...this.query, limit: PAGE }, { signal });
+      const page = await this.bus.sessions({ ...this.query, limit: PAGE }, { signal, timeout: ASKED });
       if (!this.loaded) this.#next = page.next;
       this.loaded = true;
       this.partial = page.partial === true;

@@ -18,6 +18,12 @@ func in(workspace string, tool tools.Tool) tools.Tool {
 	return tool
 }
 
+// ofClient is a tool of a client of that name.
+func ofClient(name string, tool tools.Tool) tools.Tool {
+	tool.Workspace, tool.Channel = name, true
+	return tool
+}
+
 func layersOf(log []schemas.Event) map[string]schemas.ToolLayer {
 	layers := map[string]schemas.ToolLayer{}
 	for _, start := range system.DataOf[*schemas.AgentStart](log) {
@@ -83,7 +89,8 @@ func TestAClientBringsToolsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	ui := system.Connect(t, r.URL, "ui")
-	stop := system.StartWorker(t, ui, "ui-7", in("ui-7", r.note("pick_colour", "")), in("ui-7", r.note("note", "")))
+	stop := system.StartWorker(t, ui, "ui-7", ofClient("ui-7", r.note("pick_colour", "")),
+		ofClient("ui-7", r.note("note", "")))
 	r.awaitTool("pick_colour", "ui-7")
 
 	r.Send(t, "s1", &schemas.Prompt{Input: client.Text(`call pick_colour {"v":"red"}`),
@@ -104,4 +111,26 @@ func TestAClientBringsToolsOfItsOwn(t *testing.T) {
 		t.Errorf("another session has called it: %+v", ends)
 	}
 	stop()
+}
+
+// Who may send prompts chooses no workspace: its workers serve the sessions that work there, and a prompt that names it
+// as a client's does not have them called.
+func TestAWorkspaceIsNoChannel(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	system.StartWorker(t, system.Connect(t, r.URL, "prod"), "prod", in("prod", r.note("deploy", "")))
+	r.awaitTool("deploy", "prod")
+	for session, only := range map[string]bool{"s1": false, "s2": true} {
+		r.Send(t, session, &schemas.Prompt{Input: client.Text(`call deploy {"v":"evil"}`),
+			Binding: schemas.Binding{Channel: "prod", ChannelOnly: only}})
+		log := r.Until(t, session, "the end of the run", system.Ends(1))
+		if ends := system.DataOf[*schemas.ToolExecutionEnd](log); r.executed() != "" || len(ends) != 0 {
+			t.Errorf("%s: %+v, executed %q", session, ends, r.executed())
+		}
+		want := []schemas.ToolRemoval{{Name: "deploy",
+			Reason: "its worker does not announce it as the tool of a channel"}}
+		if d := cmp.Diff(want, layersOf(log)["channel"].Removed); d != "" {
+			t.Errorf("%s: removed (-want +got):\n%s", session, d)
+		}
+	}
 }

@@ -46,6 +46,7 @@ type line struct {
 	Time               time.Time
 	Data               json.RawMessage
 	OK                 bool
+	Unheard            string
 }
 
 // script is a scenario of testdata/client.mjs at work.
@@ -180,6 +181,21 @@ func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
 	}
 }
 
+// serveQueries answers the queries, with a catalogue of many models.
+func serveQueries(t *testing.T, sys *system.System) {
+	t.Helper()
+	system.Serve(t, func(ctx context.Context) error {
+		return service.Run(ctx, sys.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
+			Busy: queries.Busy()}, sys.Queries(wiring.Catalogue{Models: func() []schemas.ModelInfo {
+			list := make([]schemas.ModelInfo, 2500)
+			for i := range list {
+				list[i].ID = strconv.Itoa(i)
+			}
+			return list
+		}})...)
+	})
+}
+
 // A viewer that joins in the middle of a reply gets all of it so far.
 func TestJavaScriptJoinsInTheMiddle(t *testing.T) {
 	t.Parallel()
@@ -208,16 +224,7 @@ func TestJavaScriptMethods(t *testing.T) {
 	call := scripted.Calls("let me see", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"1"}`)})
 	sys := system.StartAlone(t, system.Options{Model: chunked(t, call, scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
-	system.Serve(t, func(ctx context.Context) error {
-		return service.Run(ctx, sys.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",
-			Busy: queries.Busy()}, sys.Queries(wiring.Catalogue{Models: func() []schemas.ModelInfo {
-			list := make([]schemas.ModelInfo, 2500)
-			for i := range list {
-				list[i].ID = strconv.Itoa(i)
-			}
-			return list
-		}})...)
-	})
+	serveQueries(t, sys)
 	ok := false
 	startScript(t, sys.URL, "methods").lines(func(l line) { ok = ok || l.OK })
 	if !ok {

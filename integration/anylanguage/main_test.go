@@ -24,16 +24,18 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing), goleak.Cleanup(func(code int) {
-		if dir, err := programs(); err == nil {
-			os.RemoveAll(dir)
-		}
+		os.RemoveAll(programsDir) // of "" is nothing
 		os.Exit(process.NothingLeft(code))
 	}))
 }
 
+// programsDir is the directory of programs once a test has needed them, else "".
+var programsDir string
+
 // programs makes the runner, replay and the example in Go, once for all tests, and returns the directory they are in.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "loopbus-anylanguage-"); err == nil {
+		programsDir = dir
 		err = process.Build(dir, "cmd/runner", "cmd/replay", "docs/examples/dice")
 	}
 	return dir, err

@@ -144,6 +144,8 @@ func counted(session string, start *schemas.ToolExecutionStart, key schemas.Call
 	switch start.ToolName {
 	case toolIdempotent:
 		return history.Call{Key: session + "/" + string(key), Effect: schemas.EffectIdempotent}, true
+	case schemas.ToolAgent: // no toolworker has it
+		return history.Call{}, false
 	case toolReadOnly:
 		return history.Call{Key: session + "/" + string(key), Effect: schemas.EffectReadOnly}, true
 	}
@@ -164,6 +166,7 @@ func (w *world) audit(ctx context.Context) (history.History, []history.Violation
 	for _, c := range w.clients {
 		h.Commands = append(h.Commands, c.seen()...)
 	}
+	h.Commands = append(h.Commands, history.Told(logs)...)
 	bad = append(bad, w.deadLetters(ctx)...)
 	bad = append(bad, w.crashes()...)
 	return h, append(bad, history.Check(h)...)

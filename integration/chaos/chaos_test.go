@@ -184,12 +184,16 @@ func (w *world) suffer(ctx context.Context, f program.Fault) (bool, error) {
 	return true, nil
 }
 
-// sendLast sends every session a prompt that runs to its end: after it nothing may wait.
+// sendLast sends every session, those of sub-agents included, a prompt that runs to its end: after it nothing may wait.
 func (w *world) sendLast(ctx context.Context) {
 	w.t.Helper()
 	var g errgroup.Group
-	for i := range sessions {
-		c, session := w.clients[i%len(w.clients)], sessionName(i)
+	g.SetLimit(sessions)
+	i := 0
+	for info, err := range w.store.Sessions(ctx) {
+		w.must(err)
+		c, session := w.clients[i%len(w.clients)], info.Session
+		i++
 		g.Go(func() error {
 			id := session + "-last"
 			return c.send(ctx, session, program.Step{ID: id, Data: &schemas.Prompt{Input: schemas.Input{Text: "say " + id}}})

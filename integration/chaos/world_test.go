@@ -157,7 +157,8 @@ func (w *world) self(name, role string, config any) process.Command {
 func (w *world) runner(name, url string) process.Command {
 	return w.process(name, filepath.Join(w.bin, "runner"), nil, "--nats", url, "--id", name, "--http", "off",
 		"--model", "scripted", "--script", w.script, "--partitions", fmt.Sprint(partitions),
-		"--replicas", fmt.Sprint(replicas(w.ports)), "--abort-grace", "3s")
+		"--replicas", fmt.Sprint(replicas(w.ports)), "--abort-grace", "3s",
+		"--extension-tools", schemas.ToolAgent)
 }
 
 func (w *world) worker(name, url string) process.Command {

@@ -32,7 +32,8 @@ func (r *recorded) Stream(ctx context.Context, req schemas.ModelRequest) iter.Se
 	return r.Model.Stream(ctx, req)
 }
 
-// An input over the size of a command is uploaded, and comes to the model whole; sent again, it is uploaded once.
+// An input over the size of a command is uploaded, and comes to the model whole. Sent again it is uploaded again: who
+// uploads cannot see what is there.
 func TestInputsByReference(t *testing.T) {
 	t.Parallel()
 	model := &recorded{Model: scripted.New(scripted.Text("a picture"))}
@@ -60,7 +61,7 @@ func TestInputsByReference(t *testing.T) {
 	info, err := c.NATS().Request("$JS.API.STREAM.INFO.OBJ_"+schemas.BucketInputs,
 		[]byte(`{"subjects_filter":"$O.*.M.>"}`),
 		system.Deadline)
-	if err != nil || !strings.Contains(string(info.Data), `"num_subjects":2`) {
+	if err != nil || !strings.Contains(string(info.Data), `"num_subjects":4`) {
 		t.Errorf("uploaded: %s, %v", info.Data, err)
 	}
 	huge := client.Text(strings.Repeat("x", schemas.MaxInputBytes))
@@ -76,29 +77,30 @@ func TestBadReferences(t *testing.T) {
 	s := system.StartAlone(t, system.Options{Model: scripted.New(scripted.Text("fine"))})
 	c := connect(t, s.URL)
 	missing := schemas.InputScheme + strings.Repeat("0", 64)
-	store, err := s.Client.JetStream().ObjectStore(deadline(t), schemas.BucketInputs)
-	if err == nil {
-		_, err = store.PutString(deadline(t), strings.Repeat("1", 64), "forged")
-	}
-	if err == nil {
-		_, err = store.PutBytes(deadline(t), strings.Repeat("2", 64), make([]byte, schemas.MaxInputBytes+1))
-	}
-	if err != nil {
-		t.Fatal(err)
+	nc := s.Client.NATS()
+	const prefix = "$O." + schemas.BucketInputs
+	for subject, data := range map[string]string{
+		".C.forged": "forged",
+		".M." + base64.URLEncoding.EncodeToString([]byte(strings.Repeat("1", 64))): `{"nuid":"forged","size":6,"chunks":1}`,
+		".M." + base64.URLEncoding.EncodeToString([]byte(strings.Repeat("2", 64))): `{"nuid":"forged","size":8388609}`,
+	} {
+		if _, err := s.Client.JetStream().Publish(deadline(t), prefix+subject, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for ref, want := range map[string]string{
 		missing: "not there", "nats://agent_blobs/" + strings.Repeat("0", 64): "dataref is not",
 		schemas.InputScheme + "../x": "dataref is not", schemas.InputScheme + strings.Repeat("1", 64): "another digest",
 		schemas.InputScheme + strings.Repeat("2", 64): "more than",
 	} {
-		if got := refused(t, s, c, schemas.CommandPrompt, ref, ""); !strings.Contains(got, want) {
+		if got := refused(t, s, nc, "s1", schemas.CommandPrompt, ref, ""); !strings.Contains(got, want) {
 			t.Errorf("%s: %q does not say %q", ref, got, want)
 		}
 	}
-	if got := refused(t, s, c, schemas.CommandAbort, missing, ""); !strings.Contains(got, "is for prompt") {
+	if got := refused(t, s, nc, "s1", schemas.CommandAbort, missing, ""); !strings.Contains(got, "is for prompt") {
 		t.Errorf("an abort by reference: %q", got)
 	}
-	if got := refused(t, s, c, schemas.CommandPrompt, missing, `{"text":"x"}`); !strings.Contains(got, "both") {
+	if got := refused(t, s, nc, "s1", schemas.CommandPrompt, missing, `{"text":"x"}`); !strings.Contains(got, "both") {
 		t.Errorf("data and a reference: %q", got)
 	}
 	if res := result(t, prompt(t, c.Session("s1"), "still there?")); res.Text() != "fine" {
@@ -107,20 +109,21 @@ func TestBadReferences(t *testing.T) {
 }
 
 // refused sends a command that refers to its data, and returns why the session refuses it.
-func refused(t *testing.T, s *system.System, c *client.Client, kind schemas.CommandKind, ref, data string) string {
+func refused(t *testing.T, s *system.System, nc *nats.Conn, session string, kind schemas.CommandKind, ref, data string,
+) string {
 	t.Helper()
-	m := nats.NewMsg(c.Subjects().Command("s1", kind))
+	m := nats.NewMsg(s.Client.Subjects().Command(session, kind))
 	m.Data = []byte(data)
 	id := "refused-" + rand.Text()
 	for name, value := range map[string]string{schemas.HeaderSpecVersion: schemas.SpecVersion, schemas.HeaderID: id,
 		schemas.HeaderSource: "/test", schemas.HeaderType: schemas.CloudEventType(kind), schemas.HeaderDataRef: ref} {
 		m.Header.Set(name, schemas.EncodeHeaderValue(value))
 	}
-	if _, err := s.Client.JetStream().PublishMsg(deadline(t), m); err != nil {
+	if _, err := nc.RequestMsgWithContext(deadline(t), m); err != nil {
 		t.Fatal(err)
 	}
 	var reason string
-	s.Until(t, "s1", "the refusal of "+id, func(e schemas.Event) bool {
+	s.Until(t, session, "the refusal of "+id, func(e schemas.Event) bool {
 		r, ok := e.Data.(*schemas.CommandRejected)
 		if ok && r.CommandID == id {
 			reason = r.Reason

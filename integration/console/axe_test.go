@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -40,8 +41,10 @@ func TestAccessibility(t *testing.T) {
 	model := chunked(t, echo("first"), scripted.Text("done"), echo("second"), scripted.Text("done"))
 	w := newWorld(t, system.Options{Model: model,
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
-	w.Prompt(t, "s1", "go")
 	w.Publish(t, "s2", schemas.CommandPrompt, `{"text":3}`)
+	w.Until(t, "s2", "the refusal", bustest.Nth(1, schemas.EventCommandRejected))
+	w.Prompt(t, "s1", "go") // after it, so that s1 is the newest
+	w.Until(t, "s1", "the question", bustest.Nth(1, schemas.EventApprovalRequested))
 	page := w.open("#/s/s1")
 	for _, scheme := range []string{"light", "dark"} {
 		page.scheme(scheme)

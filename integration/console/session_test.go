@@ -43,7 +43,7 @@ func TestPromptAndSteer(t *testing.T) {
 	for _, win := range []*window{page, second} {
 		win.shows(".queue", "the other way")
 	}
-	page.shows(".notices", "Steer: done")
+	page.told("Steer: done")
 	page.do(chromedp.Reload())
 	page.shows(reply, "a repl")
 	page.shows(".queue", "the other way")
@@ -81,7 +81,7 @@ func TestAbortAndWithdraw(t *testing.T) {
 	page.until("the queue is empty", "!document.querySelector('.queue')")
 	page.click(".composer button", "Abort")
 	page.shows(".end", "aborted")
-	page.shows(".notices", "Abort: done")
+	page.told("Abort: done")
 	page.until("there is nothing to abort", "!document.querySelector('.composer .danger')")
 	if reasons := system.Reasons(w.LogOf(t, "s1")); len(reasons) != 1 || reasons[0] != schemas.EndAbort {
 		t.Errorf("the log has %v", reasons)

@@ -51,6 +51,7 @@ func newWindow(t *testing.T) *window {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.before(remembersNotices)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the page has:\n%.4000s", w.textOf("body"))
@@ -73,6 +74,17 @@ func (w *window) before(script string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// remembersNotices keeps every notice that a page has shown, since a notice goes away after seconds.
+const remembersNotices = `window.told_ = new Set();
+	new MutationObserver(() => { for (const e of document.querySelectorAll(".notices p")) told_.add(e.innerText); })
+		.observe(document, { childList: true, subtree: true, characterData: true });`
+
+// told waits until the page has told a person something in a notice, which may be gone by now.
+func (w *window) told(text string) {
+	w.t.Helper()
+	w.until("a notice says "+text, "[...told_].some((s) => s.includes("+quoted(text)+"))")
 }
 
 func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {

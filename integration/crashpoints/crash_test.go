@@ -3,6 +3,7 @@ package crashpoints_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,9 +28,10 @@ func (c crashCase) name() string {
 // TestEveryCrashPoint tries one fault per run.
 func TestEveryCrashPoint(t *testing.T) {
 	t.Parallel()
-	base := undisturbed(t, scenarios...)
-	cases := everyFault(base, scenarios...)
-	t.Logf("%d faults at the points of %d scenarios", len(cases), len(scenarios))
+	chosen := chosenScenarios()
+	base := undisturbed(t, chosen...)
+	cases := everyFault(base, chosen...)
+	t.Logf("%d faults at the points of %d scenarios", len(cases), len(chosen))
 	if !*all {
 		cases = draw(random(t), cases, *sample)
 	}
@@ -45,11 +47,12 @@ func TestEveryCrashPoint(t *testing.T) {
 // TestTwoCrashesInARow crashes the runner that has taken over, too.
 func TestTwoCrashesInARow(t *testing.T) {
 	t.Parallel()
-	base := undisturbed(t, scenarios...)
+	chosen := chosenScenarios()
+	base := undisturbed(t, chosen...)
 	r := random(t)
 	var cases []crashCase
 	for range *pairs {
-		s := scenarios[r.IntN(len(scenarios))]
+		s := chosen[r.IntN(len(chosen))]
 		first, second := anyFault(r, base[s].points), anyFault(r, base[s].points)
 		first.mode, second.mode = killBefore, killBefore
 		second.at.n = 1 + r.IntN(second.at.n) // counted from the takeover: far ones are seldom reached
@@ -58,6 +61,16 @@ func TestTwoCrashesInARow(t *testing.T) {
 	tryAll(t, stageOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
 		return tr.compare(base[c.scenario].outcome, got)
 	})
+}
+
+// chosenScenarios are those of -crashpoints.only.
+func chosenScenarios() (chosen []*scenario) {
+	for _, s := range scenarios {
+		if strings.Contains(s.name, *only) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
 }
 
 // baseline is what a scenario comes to undisturbed.

@@ -24,5 +24,6 @@
 //
 //	go test ./integration/crashpoints -timeout 30m -crashpoints.all
 //
-// One fault is tried with -run and the name of its test. -crashpoints.seed repeats a sample.
+// -crashpoints.only chooses scenarios. One fault is tried with -run and the name of its test. -crashpoints.seed repeats
+// a sample.
 package crashpoints

@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/integration/internal/wire"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/extension"
 )
-
-// What the sub-agents of the trial's session do is no point by itself: what goes between them and the session is. The
-// processes that they die with are those of the session.
 
 // withAgent adds the tool agent, as a runner does.
 type withAgent struct{ host.Toolbox }
@@ -39,40 +44,162 @@ func agents(letter string, args ...string) scripted.Response {
 // isChild reports whether a session is a sub-agent of a trial's.
 func isChild(session, parent string) bool { return strings.HasPrefix(session, parent+"-c") }
 
-// child says what every sub-agent says.
-func (m model) child(ctx context.Context, req schemas.ModelRequest, yield func(schemas.StreamEvent, error) bool) {
-	says, err := scripted.NewScripts(scripted.Options{ChunkSize: 1000}, scripted.Script{
-		Responses: []scripted.Response{scripted.Text("from a child")},
-	})
-	if err != nil {
-		panic(err)
+// What prompts of sub-agents begin with whose model fails, or stops in the middle until it is aborted.
+const (
+	failing = "fail"
+	waiting = "wait"
+)
+
+// childModel says what sub-agents say.
+func childModel(prompt string) driver.Model {
+	says := scripted.Text("from a child") // in chunks of six
+	if prompt == failing {
+		says = scripted.Error("refused")
 	}
-	for e, err := range says.Stream(ctx, req) {
-		if !yield(e, err) {
-			return
+	return (&scenario{replies: []scripted.Response{says}, chunkSize: 6}).model()
+}
+
+// holdChild keeps the model of a sub-agent at work, as [trial.hold] does.
+func (tr *trial) holdChild(ctx context.Context, p *process, prompt string) {
+	tr.mu.Lock()
+	tr.waiting[prompt] = true
+	all := len(tr.waiting) == tr.scenario.children
+	tr.mu.Unlock()
+	if all {
+		tr.atWork.fire()
+	}
+	tr.hold(ctx, p)
+}
+
+// promptOf is the text that a conversation begins with.
+func promptOf(messages schemas.Messages) string {
+	if m, ok := messages[0].(*schemas.UserMessage); ok {
+		return m.Content.JoinText()
+	}
+	return ""
+}
+
+// children are the sub-agents that a log has begun: their sessions, by the model's id of the call.
+func children(log []schemas.Event) map[string]string {
+	sessions := map[string]string{}
+	for _, e := range log {
+		if d, ok := e.Data.(*schemas.SubagentStart); ok {
+			sessions[d.ToolCallID] = d.Session
 		}
 	}
+	return sessions
+}
+
+// logs are what is stored of the session and of its sub-agents, by session.
+func (tr *trial) logs(t *testing.T) map[string][]schemas.Event {
+	t.Helper()
+	logs := map[string][]schemas.Event{tr.session: system.LogOf(t, tr.store, tr.session)}
+	for _, child := range children(logs[tr.session]) {
+		logs[child] = system.LogOf(t, tr.store, child)
+	}
+	return logs
+}
+
+// answeredOnce wants every sub-agent of a log to have begun once, to have told its result once, and that to have been
+// taken in once.
+func answeredOnce(session string, logs map[string][]schemas.Event) (wrongs []string) {
+	begun, ended := map[string]int{}, map[string]int{}
+	for _, e := range logs[session] {
+		switch d := e.Data.(type) {
+		case *schemas.SubagentStart:
+			begun[d.Session]++
+		case *schemas.SubagentEnd:
+			ended[d.Session]++
+		}
+	}
+	for child, n := range begun {
+		prompted, reported := 0, 0
+		for _, e := range logs[child] {
+			switch d := e.Data.(type) {
+			case *schemas.CommandAccepted:
+				if d.Kind == schemas.CommandSubagentPrompt {
+					prompted++
+				}
+			case *schemas.SubagentReport:
+				reported++
+			}
+		}
+		if n != 1 || ended[child] != 1 || prompted != 1 || reported != 1 {
+			wrongs = append(wrongs, fmt.Sprintf("sub-agent %s was begun %d times, prompted %d, has reported %d times and ended "+
+				"%d times", child, n, prompted, reported, ended[child]))
+		}
+	}
+	return wrongs
 }
 
 var childID = regexp.MustCompile(`[A-Za-z0-9_-]*-c[0-9]+-[0-9a-f]{12}`)
 
-// nameless leaves out of a text which session was begun: its id has a hash of the call's nonce.
-func nameless(text string) string { return childID.ReplaceAllString(text, "CHILD") }
+// nameless leaves out of a text which session was begun: its id has a hash of the call's nonce; and who was first to
+// answer a call whose sub-agent was told to stop.
+func nameless(text string) string {
+	if strings.HasPrefix(text, "The sub-agent's run ended: "+string(schemas.EndAbort)) {
+		return loop.TextAborted
+	}
+	return childID.ReplaceAllString(text, "CHILD")
+}
 
-// family wants a child in the log before it is prompted.
-func (w *witness) family(m *wire.Message) {
-	session, kind, err := subjects.ParseCommand(m.Subject)
-	if err != nil || kind != schemas.CommandSubagentPrompt {
+// passes has the witness of whoever has sent a message judge it.
+func (tr *trial) passes(p point, m *wire.Message) {
+	sender := p.session
+	if p.kind != pointFamily {
+		tr.witness(sender).sent(p.kind, m, nil)
 		return
 	}
+	d, err := told(m)
+	switch d := d.(type) {
+	case *schemas.SubagentPrompt:
+		sender = d.Parent.Session
+	case *schemas.SubagentAbort:
+		sender = d.Parent.Session
+	case *schemas.SubagentResult:
+		sender = d.Session
+	}
+	if w := tr.witness(sender); err != nil {
+		w.wrong("%s: %v", m.Subject, err)
+	} else {
+		w.sent(p.kind, m, d)
+	}
+}
+
+// told is what a message between a sub-agent and its parent says.
+func told(m *wire.Message) (schemas.CommandData, error) {
+	session, kind, err := subjects.ParseCommand(m.Subject)
+	if err != nil {
+		return nil, err
+	}
+	header, err := nats.DecodeHeadersMsg(m.Header)
+	if err != nil {
+		return nil, err
+	}
+	c, err := codec.DecodeCommand(session, kind, header, m.Data, "none", time.Time{})
+	return c.Data, err
+}
+
+// family wants a child in the log before it is prompted, the wish that it stop before it is told so, and the end of its
+// run before its result is sent.
+func (w *witness) family(m *wire.Message, d schemas.CommandData) {
 	w.catchUp()
-	if turn := w.turn(); turn != nil {
-		for _, c := range turn.Calls { // one that has answered already is prompted again where that is not known
-			if c.Subagent == session {
-				w.dispatched[c.Key] = true
-				return
-			}
+	child := func(link schemas.SubagentLink) *loop.Child { return w.state.Child(link.Call) }
+	switch d := d.(type) {
+	case *schemas.SubagentPrompt:
+		// one that has answered already is prompted again where that is not known
+		if call := w.state.Call(d.Parent.Call); call != nil && call.Subagent != "" {
+			w.dispatched[call.Key] = true
+			return
+		}
+	case *schemas.SubagentAbort:
+		if c := child(d.Parent); c == nil || c.Abort != "" {
+			return
+		}
+	case *schemas.SubagentResult:
+		if p := w.state.Parent; p != nil && p.Ended {
+			return
 		}
 	}
-	w.wrong("sub-agent %s is prompted when the log, at %d, has no such child", session, w.state.Seq)
+	w.wrong("%T is sent to %s when the log, at %d, does not bear it out", d, m.Subject, w.state.Seq)
 }

@@ -101,8 +101,8 @@ func (r *reader) place(e schemas.Event) string {
 // takeover holds the first step of a runner that found a run under way against what it found.
 func (r *reader) takeover(e schemas.Event) string {
 	if takesIn(e.Data) {
-		if _, rests := loop.Next(r.state).(loop.Rest); rests && r.state.Run != nil {
-			r.driver, r.closing, r.owing = e.Source, "", false // it has found a run that waits for its sub-agents
+		if r.state.Run != nil && interrupted(r.state) == "" { // it has found a run that only waits
+			r.driver, r.closing, r.owing = e.Source, "", false
 		}
 		return ""
 	}
@@ -140,7 +140,7 @@ func takesIn(data schemas.EventData) bool {
 	case *schemas.CommandApplied:
 		switch d.Kind {
 		case schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandContinue,
-			schemas.CommandSubagentResult:
+			schemas.CommandSubagentResult, schemas.CommandSubagentPrompt:
 			return false // they are applied by a step, when they enter the transcript
 		}
 		return true
@@ -176,6 +176,8 @@ func interrupted(s *loop.State) string {
 		return "before the model was called"
 	case loop.StartCompaction, loop.Summarize:
 		return "before the context was summed up"
+	case loop.AbortSubagent:
+		return "before a sub-agent was told to stop"
 	case loop.Emit:
 		return fmt.Sprintf("before %s", step.Data.EventType())
 	case loop.RunTools:

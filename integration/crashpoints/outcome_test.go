@@ -3,6 +3,7 @@ package crashpoints_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,23 +18,37 @@ type outcome struct {
 	Transcript []string
 	Commands   map[string]string // what became of each, by its id
 	Ends       []string
-	Executed   map[string]int // by the model's id of the call
-	Asked      map[place]int  // model calls
+	Executed   map[string]int     // by the model's id of the call
+	Asked      map[place]int      // model calls
+	Children   map[string]outcome // by the model's id of the call; without executions and model calls
 
 	log []schemas.Event // from which it was made
 }
 
-// place is which reply a model is asked for: that after so many, at which attempt.
-type place struct{ Replies, Attempt int }
+// place is which reply a model is asked for: that after so many, at which attempt; and of whom, if not of the trial's
+// session: the prompt of the sub-agent.
+type place struct {
+	Replies, Attempt int
+	Of               string
+}
 
-func (tr *trial) outcome(log []schemas.Event) outcome {
+// outcomeOf is what a log comes to.
+func outcomeOf(log []schemas.Event) outcome {
 	o := outcome{Commands: map[string]string{}, log: log}
-	state := fold(log)
-	for _, e := range state.Messages {
+	for _, e := range fold(log).Messages {
 		o.Transcript = append(o.Transcript, line(e.Message.Message))
 	}
 	for _, e := range log {
 		o.note(e)
+	}
+	return o
+}
+
+func (tr *trial) outcome(logs map[string][]schemas.Event) outcome {
+	o := outcomeOf(logs[tr.session])
+	o.Children = map[string]outcome{}
+	for call, session := range children(o.log) {
+		o.Children[call] = outcomeOf(logs[session])
 	}
 	o.Executed = tr.executions()
 	tr.mu.Lock()
@@ -52,8 +67,14 @@ func (o *outcome) note(e schemas.Event) {
 	}
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
+		if d.Kind == schemas.CommandSubagentResult && d.Queue == "" {
+			return // it comes before its call has been answered for it, or after that: see answeredOnce
+		}
 		become(d.CommandID, fmt.Sprintf("%s accepted %s", d.Kind, d.Queue))
 	case *schemas.CommandApplied:
+		if d.Kind == schemas.CommandSubagentResult && len(d.MessageIDs) == 0 {
+			return
+		}
 		become(d.CommandID, fmt.Sprintf("applied as %d messages", len(d.MessageIDs)))
 	case *schemas.CommandRejected:
 		become(d.CommandID, "rejected as "+string(d.Code))
@@ -102,38 +123,34 @@ func fold(log []schemas.Event) *loop.State {
 	return state
 }
 
-// log is what is stored of the session.
-func (tr *trial) log(t *testing.T) (log []schemas.Event) {
-	t.Helper()
-	for e, err := range tr.store.Read(t.Context(), tr.session, 1) {
-		if err != nil {
-			t.Fatalf("read the log of %s: %v", tr.session, err)
-		}
-		log = append(log, e)
-	}
-	return log
-}
-
-// describe is the log for people.
+// describe is the log for people, and those of the sub-agents.
 func (tr *trial) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	for _, e := range tr.log(t) {
-		fmt.Fprintf(&b, "\n%4d %-22s %s", e.Seq, e.Source[strings.LastIndexByte(e.Source, '/')+1:], e.Type())
-		switch d := e.Data.(type) {
-		case *schemas.CommandAccepted:
-			fmt.Fprintf(&b, " %s", d.CommandID)
-		case *schemas.CommandApplied:
-			fmt.Fprintf(&b, " %s", d.CommandID)
-		case *schemas.MessageEnd:
-			fmt.Fprintf(&b, " %s", line(d.Message.Message))
-		case *schemas.RunResumed:
-			fmt.Fprintf(&b, " from %d %s", d.From, d.Reason)
-		}
+	logs := tr.logs(t)
+	for _, session := range slices.Sorted(maps.Keys(logs)) {
+		describeLog(&b, session, logs[session])
 	}
 	tr.describeQueues(&b)
 	fmt.Fprintf(&b, "\nthe runners said:\n%s", &tr.stage.log)
 	return b.String()
+}
+
+func describeLog(b *strings.Builder, session string, log []schemas.Event) {
+	fmt.Fprintf(b, "\n%s:", session)
+	for _, e := range log {
+		fmt.Fprintf(b, "\n%4d %-22s %s", e.Seq, e.Source[strings.LastIndexByte(e.Source, '/')+1:], e.Type())
+		switch d := e.Data.(type) {
+		case *schemas.CommandAccepted:
+			fmt.Fprintf(b, " %s", d.CommandID)
+		case *schemas.CommandApplied:
+			fmt.Fprintf(b, " %s", d.CommandID)
+		case *schemas.MessageEnd:
+			fmt.Fprintf(b, " %s", line(d.Message.Message))
+		case *schemas.RunResumed:
+			fmt.Fprintf(b, " from %d %s", d.From, d.Reason)
+		}
+	}
 }
 
 // describeQueues adds what is left in the queues, and who has received how much of it.

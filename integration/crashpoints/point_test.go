@@ -19,7 +19,7 @@ const (
 	pointAck      pointKind = "ack"
 	pointCancel   pointKind = "cancel"
 	pointTimer    pointKind = "timer"  // set or withdrawn
-	pointFamily   pointKind = "family" // a sub-agent is prompted, or answers
+	pointFamily   pointKind = "family" // a sub-agent is prompted or told to stop, or answers
 	pointModel    pointKind = "model"  // the call, and everything it says
 	pointTool     pointKind = "tool"   // a worker begins a call
 	pointResult   pointKind = "result" // it answers
@@ -29,10 +29,11 @@ const (
 // point is the nth of its kind that a process passes, from 1. Commits are counted by their events, and a point is at
 // the one that has the nth event: which events share a commit is another matter every time.
 type point struct {
-	kind   pointKind
-	n      int
-	label  string // for people
-	events int    // of a commit
+	kind    pointKind
+	n       int
+	label   string // for people
+	events  int    // of a commit
+	session string // of the trial or of one of its sub-agents
 }
 
 func (p point) String() string {
@@ -97,42 +98,51 @@ func faultsAt(p point) (faults []fault) {
 // subjects is the grammar of all subjects here.
 var subjects schemas.Subjects
 
-// pointOf says what a message sent by a runner or a worker is in the session's life. delivered tells what was delivered
-// with a reply subject.
+// pointOf says what a message sent by a runner or a worker is in the life of the session's family. delivered tells what
+// was delivered with a reply subject.
 func pointOf(m *wire.Message, session string, delivered func(reply string) (delivery, bool)) (point, bool) {
+	p, of, ok := pointAt(m, session, delivered)
+	p.session = of
+	return p, ok && (of == session || isChild(of, session))
+}
+
+func pointAt(m *wire.Message, session string, delivered func(reply string) (delivery, bool)) (
+	p point, of string, ok bool,
+) {
 	if d, ok := delivered(m.Subject); ok {
-		if d.session != session || len(m.Data) > 0 && string(m.Data) != "+ACK" { // no word of progress, nor of failure
-			return point{}, false
+		if len(m.Data) > 0 && string(m.Data) != "+ACK" { // no word of progress, nor of failure
+			return point{}, "", false
 		}
 		if d.call != "" {
-			return point{kind: pointSettle, label: d.call}, true
+			return point{kind: pointSettle, label: d.call}, d.session, true
 		}
-		return point{kind: pointAck, label: string(d.command.Data.CommandKind())}, true
+		return point{kind: pointAck, label: string(d.command.Data.CommandKind())}, d.session, true
 	}
 	if s, err := subjects.ParseEvent(m.Subject); err == nil {
 		types := eventTypes(s, m)
-		return point{kind: pointAppend, label: strings.Join(types, "+"), events: len(types)}, s == session
+		return point{kind: pointAppend, label: strings.Join(types, "+"), events: len(types)}, s, true
 	}
 	if queue, s, _, err := subjects.ParseTool(m.Subject); err == nil {
-		return point{kind: pointDispatch, label: queue.Tool}, s == session
+		return point{kind: pointDispatch, label: queue.Tool}, s, true
 	}
 	if s, _, err := subjects.ParseCancel(m.Subject); err == nil {
-		return point{kind: pointCancel}, s == session
+		return point{kind: pointCancel}, s, true
 	}
 	if s, kind, err := subjects.ParseCommand(m.Subject); err == nil {
-		if kind == schemas.CommandSubagentPrompt || kind == schemas.CommandSubagentResult {
-			return point{kind: pointFamily, label: string(kind)}, s == session || isChild(s, session)
+		switch kind {
+		case schemas.CommandSubagentPrompt, schemas.CommandSubagentAbort, schemas.CommandSubagentResult:
+			return point{kind: pointFamily, label: string(kind)}, s, true
 		}
-		return point{kind: pointResult}, s == session && kind == schemas.CommandToolResult
+		return point{kind: pointResult}, s, kind == schemas.CommandToolResult
 	}
 	timers := subjects.Schedule(session, "")
 	if name, ok := strings.CutPrefix(m.Subject, timers); ok {
-		return point{kind: pointTimer, label: name}, true
+		return point{kind: pointTimer, label: name}, session, true
 	}
 	if strings.HasSuffix(m.Subject, ".STREAM.PURGE."+schemas.StreamTimers) {
-		return point{kind: pointTimer, label: "cancel"}, strings.Contains(string(m.Data), timers)
+		return point{kind: pointTimer, label: "cancel"}, session, strings.Contains(string(m.Data), timers)
 	}
-	return point{}, false
+	return point{}, "", false
 }
 
 // eventTypes names the types of a commit's events.

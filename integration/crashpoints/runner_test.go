@@ -3,6 +3,7 @@ package crashpoints_test
 import (
 	"context"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,30 +114,35 @@ func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[s
 		if tr == nil || !m.p.moment(point{kind: pointModel, label: "call"}) {
 			return
 		}
+		at, answers := place{Replies: replies(req.Messages), Attempt: req.Attempt}, tr.model
 		if tr.session != req.SessionID {
-			m.child(ctx, req, yield)
-			return
+			at.Of = promptOf(req.Messages)
+			answers = childModel(at.Of)
 		}
-		at := place{replies(req.Messages), req.Attempt}
 		if req.MaxTokens > 0 { // a part of a summary: each has a limit of its own
 			at.Replies = -int(req.MaxTokens)
 		}
 		tr.ask(at, m.p.tap.isLate())
-		begun, held := false, at.Replies == tr.scenario.hold-1
-		for e, err := range tr.model.Stream(ctx, req) {
+		begun, held := false, at.Of == "" && at.Replies == tr.scenario.hold-1
+		for e, err := range answers.Stream(ctx, req) {
 			begun = begun || e.Type == schemas.StreamStart
 			if e.Type == schemas.StreamError && e.Message.ErrorMessage == textOverflow {
 				e.FailureCode = schemas.FailureContextOverflow
 			}
-			if begun && e.Terminal() && !tr.witness.awaitReply(ctx, at.Replies, m.p.gateway.Dead()) {
+			if begun && e.Terminal() && !tr.witness(req.SessionID).awaitReply(ctx, at.Replies, m.p.gateway.Dead()) {
 				return
 			}
 			if !m.p.moment(point{kind: pointModel, label: string(e.Type)}) || !yield(e, err) {
 				return
 			}
-			if held && e.Type == schemas.StreamTextDelta {
+			if e.Type != schemas.StreamTextDelta {
+				continue
+			}
+			if held {
 				tr.hold(ctx, m.p)
 				held = false
+			} else if strings.HasPrefix(at.Of, waiting) {
+				tr.holdChild(ctx, m.p, at.Of)
 			}
 		}
 	}

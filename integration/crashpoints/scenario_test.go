@@ -19,6 +19,7 @@ type scenario struct {
 	chunkSize int  // characters in a delta; 0 is the whole reply
 	worker    bool // faults happen to the worker and not to the runner
 	summaries int  // that are made at the same time, where a compaction splits a turn
+	children  int  // sub-agents at work at the same time
 	hold      int  // the reply, from 1, that waits in the middle until the trial is opened or aborted
 	user      func(t *testing.T, tr *trial)
 	about     []schemas.EventType // what it is about: it has these, undisturbed
@@ -229,11 +230,27 @@ var scenarios = slices.Concat(treeScenarios, []*scenario{
 		},
 	},
 	{
-		name: "a family", replies: []scripted.Response{
-			agents("A", `{"prompt":"go"}`, `{"prompt":"go","background":true,"join":true}`), scripted.Text("waiting"),
-			scripted.Text("done"),
+		name: "a family", children: 2, replies: []scripted.Response{
+			agents("A", `{"prompt":"`+failing+`"}`, `{"prompt":"go","background":true,"join":true}`),
+			scripted.Text("waiting"), scripted.Text("done"),
 		},
-		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("go")) },
+		about: []schemas.EventType{schemas.EventSubagentStart, schemas.EventSubagentEnd},
+		user:  func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("start")) },
+	},
+	{
+		name: "a family aborted", children: 2, replies: []scripted.Response{
+			agents("A", `{"prompt":"`+waiting+`"}`, `{"prompt":"`+waiting+` too","background":true}`), scripted.Text("done"),
+		},
+		about: []schemas.EventType{schemas.EventSubagentStart, schemas.EventSubagentAbort, schemas.EventSubagentEnd},
+		user: func(t *testing.T, tr *trial) {
+			tr.send(t, "p1", prompt("start"))
+			tr.wait(t, "both sub-agents are at work", tr.atWork)
+			tr.send(t, "a1", &schemas.Abort{})
+			tr.until(t, "the run has ended, and every sub-agent", func(s *loop.State) bool {
+				return s.LastEnd != nil && len(s.Children) == 0
+			})
+			tr.send(t, "p2", prompt("again"))
+		},
 	},
 	{
 		name: "a reply asked for again", replies: []scripted.Response{

@@ -71,7 +71,7 @@ func (w *tap) Sent(m *wire.Message) wire.Verdict {
 	}
 	v := w.reach(p, m.Reply)
 	if v == wire.Pass || v == wire.Probe {
-		tr.witness.sent(p.kind, m)
+		tr.passes(p, m)
 	}
 	return v
 }
@@ -85,7 +85,7 @@ func (w *tap) Received(m *wire.Message) wire.Verdict {
 	}
 	if d, ok := deliveryOf(m); ok {
 		w.stage.deliver(m.Reply, d)
-		w.trial.witness.delivered(d)
+		w.trial.witness(d.session).delivered(d)
 		w.trial.received(d)
 	}
 	if w.await != "" && m.Subject == w.await {

@@ -3,6 +3,7 @@ package crashpoints_test
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,10 +27,10 @@ type trial struct {
 	conn     *bus.Conn // without a gateway
 	store    *eventstore.Store
 	stage    *stage
-	witness  *witness
 
 	held    *signal // something is stopped
 	open    *signal // what is stopped may pass
+	atWork  *signal // all sub-agents that wait are at work
 	stopped chan *process
 
 	mu       sync.Mutex
@@ -42,6 +43,8 @@ type trial struct {
 	first    map[string]uint64 // by tool: the lowest count of deliveries with which a worker has received a call
 	sent     []string          // ids of the commands
 	crashes  int
+	watching map[string]*witness // by session
+	waiting  map[string]bool     // prompts of the sub-agents that are at work and wait
 }
 
 // signal is something that happens once.
@@ -57,12 +60,31 @@ func (s *signal) fire() { s.once.Do(func() { close(s.done) }) }
 func newTrial(ctx context.Context, l *stage, s *scenario, session string, faults []fault) *trial {
 	tr := &trial{
 		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store, stage: l,
-		held: newSignal(), open: newSignal(), stopped: make(chan *process, 1+len(faults)),
+		held: newSignal(), open: newSignal(), atWork: newSignal(), stopped: make(chan *process, 1+len(faults)),
 		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{},
-		executed: map[string]int{},
+		executed: map[string]int{}, watching: map[string]*witness{}, waiting: map[string]bool{},
 	}
-	tr.witness = newWitness(tr)
 	return tr
+}
+
+// witness returns what holds the messages of a session of the family against its log.
+func (tr *trial) witness(session string) *witness {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.watching[session] == nil {
+		tr.watching[session] = newWitness(tr, session)
+	}
+	return tr.watching[session]
+}
+
+// witnesses are those of all sessions, by name.
+func (tr *trial) witnesses() (all []*witness) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for _, session := range slices.Sorted(maps.Keys(tr.watching)) {
+		all = append(all, tr.watching[session])
+	}
+	return all
 }
 
 // nextFault is what is to happen to the next process.

@@ -12,10 +12,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// witness holds every message of a trial's processes against what the server has stored when it passes. It reads the
+// witness holds every message that is about a session against what the server has stored when it passes. It reads the
 // log itself, on a connection without gateway, while the message waits.
 type witness struct {
-	tr *trial
+	tr      *trial
+	session string
 
 	mu         sync.Mutex
 	state      loop.State
@@ -25,9 +26,9 @@ type witness struct {
 	past       []string // what was delivered and acknowledged, for people
 }
 
-func newWitness(tr *trial) *witness {
+func newWitness(tr *trial, session string) *witness {
 	return &witness{
-		tr: tr, state: loop.State{Session: tr.session}, unsettled: map[uint64]delivery{},
+		tr: tr, session: session, state: loop.State{Session: session}, unsettled: map[uint64]delivery{},
 		dispatched: map[schemas.CallKey]bool{},
 	}
 }
@@ -40,21 +41,21 @@ func (w *witness) wrong(format string, args ...any) {
 func (w *witness) delivered(d delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if d.session == w.tr.session && d.call == "" {
+	if d.session == w.session && d.call == "" {
 		w.unsettled[d.seq] = d
 		w.past = append(w.past, fmt.Sprintf("+%s/%d", d.command.ID, d.seq))
 	}
 }
 
-// sent judges a message that is about to pass.
-func (w *witness) sent(kind pointKind, m *wire.Message) {
+// sent judges a message that is about to pass. d is what a sub-agent and its parent tell each other.
+func (w *witness) sent(kind pointKind, m *wire.Message, d schemas.CommandData) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch kind {
 	case pointDispatch:
 		w.dispatch(m)
 	case pointFamily:
-		w.family(m)
+		w.family(m, d)
 	case pointAck:
 		w.acknowledged(m)
 	}
@@ -131,14 +132,14 @@ func (w *witness) atRest() bool {
 func (w *witness) timerIsSet(name string) bool {
 	stream, err := w.tr.conn.JetStream().Stream(w.tr.ctx, schemas.StreamTimers)
 	if err == nil {
-		_, err = stream.GetLastMsgForSubject(w.tr.ctx, subjects.Schedule(w.tr.session, name))
+		_, err = stream.GetLastMsgForSubject(w.tr.ctx, subjects.Schedule(w.session, name))
 	}
 	return err == nil
 }
 
 // catchUp reads what was stored since it last looked.
 func (w *witness) catchUp() {
-	for e, err := range w.tr.store.Read(w.tr.ctx, w.tr.session, w.state.Seq+1) {
+	for e, err := range w.tr.store.Read(w.tr.ctx, w.session, w.state.Seq+1) {
 		if err == nil {
 			err = w.state.Apply(e)
 		}

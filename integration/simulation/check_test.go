@@ -40,6 +40,8 @@ func lacks(s *loop.State, cmd schemas.Command) bool {
 	case *schemas.ToolResponse:
 		call := s.Call(d.Call)
 		return call != nil && call.End == nil
+	case *schemas.SubagentResult:
+		return s.Answers(d)
 	case *schemas.Timer:
 		return d.Name == schemas.TimerRunDeadline && s.Run != nil && s.Run.ID == d.RunID && s.Run.Abort == nil
 	}
@@ -48,6 +50,11 @@ func lacks(s *loop.State, cmd schemas.Command) bool {
 
 // owed says what a session's runner has still to do, "" if it waits for others. The caller holds the lock.
 func (w *world) owed(s *loop.State) string {
+	for _, c := range s.Children {
+		if !w.atWork(s, &c) {
+			return fmt.Sprintf("sub-agent %s, which nobody will bring to its end", c.Start.Session)
+		}
+	}
 	switch step := loop.Next(s).(type) {
 	case loop.Rest:
 		return ""
@@ -66,7 +73,7 @@ func (w *world) owed(s *loop.State) string {
 			if beyond[i] && call.Key != "" { // one before it is with a worker, or this finds what is missing
 				continue
 			}
-			if call.Key == "" || !w.underWay(s.Session, call.Key) {
+			if call.Key == "" || s.Child(call.Key) == nil && !w.underWay(s.Session, call.Key) {
 				return fmt.Sprintf("call %s %q, which no worker has", call.ToolCall.Name, call.Key)
 			}
 		}
@@ -91,6 +98,9 @@ func (w *world) quiet() (ok bool, why string) {
 		if !s.state.Idle() {
 			return false, fmt.Sprintf("session %s is in the middle of run %s, next %T", s.state.Session, s.state.Run.ID,
 				loop.Next(&s.state))
+		}
+		for _, c := range s.state.Children {
+			return false, fmt.Sprintf("session %s waits for sub-agent %s", s.state.Session, c.Start.Session)
 		}
 	}
 	return true, ""
@@ -122,6 +132,9 @@ func (w *world) judge() {
 // counted says under what name a call's executions are counted.
 func counted(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (history.Call, bool) {
 	call := history.Call{Key: session + "/" + string(key)}
+	if start.ToolName == schemas.ToolAgent { // no worker has it
+		return call, false
+	}
 	for _, d := range definitions {
 		if d.Name == start.ToolName {
 			call.Effect = d.Effect

@@ -127,9 +127,13 @@ func reply(r draw, how manner) *schemas.AssistantMessage {
 			m.StopReason = schemas.StopLength
 		}
 		for i := range 1 + r.IntN(3) {
-			m.Content = append(m.Content, schemas.ToolCall{
+			call := schemas.ToolCall{
 				ID: fmt.Sprintf("t%d", i), Name: choose(r, toolNames), Arguments: json.RawMessage(`{}`),
-			})
+			}
+			if call.Name == schemas.ToolAgent {
+				call.Arguments = task(r)
+			}
+			m.Content = append(m.Content, call)
 		}
 	}
 	return m

@@ -47,7 +47,8 @@ func (r *runner) options() host.Options {
 	o := host.Options{
 		Deps: driver.Deps{
 			Model: &model{r}, Tools: &dispatcher{r}, Live: &live{r.process}, Timers: &timers{r.process},
-			Clock: processClock{r.process}, Nonce: func() string { return "n" }, // seeds give the same again
+			Outbox: &outbox{r.process},
+			Clock:  processClock{r.process}, Nonce: func() string { return "n" }, // seeds give the same again
 			Source: r.source, IdleTimeout: 20 * time.Second, CallWindow: r.window,
 			Retryable: func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textOverloaded },
 		},
@@ -59,6 +60,7 @@ func (r *runner) options() host.Options {
 		},
 		CheckModel:    checkModel,
 		SnapshotEvery: 25, CacheSize: 2, CacheAge: 5 * time.Second,
+		Policy: schemas.ToolPolicy{Extensions: []string{schemas.ToolAgent}},
 	}
 	switch d := newChance(r.seed).draw("limits"); {
 	case d.percent(30):

@@ -94,7 +94,7 @@ func (w *world) play() {
 	keeping.Wait()
 	close(last)
 	w.settle()
-	for _, c := range clients {
+	for _, c := range w.withChildren(clients) {
 		c.prompt()
 	}
 	w.settle()

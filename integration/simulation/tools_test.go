@@ -7,17 +7,21 @@ import (
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/extension"
 )
 
-// definitions are the tools there are, one for each effect, and one that excludes all other calls.
+// definitions are the tools there are, one for each effect, one that excludes all other calls, and the one that begins
+// sub-agents.
 var definitions = []schemas.ToolDefinition{
 	{Name: "look", Effect: schemas.EffectReadOnly},
 	{Name: "put", Effect: schemas.EffectIdempotent},
 	{Name: "pay", Effect: schemas.EffectUnsafe},
 	{Name: "alone", Effect: schemas.EffectUnsafe, ExecutionMode: schemas.ExecuteSequential},
+	extension.Agent(),
 }
 
-var toolNames = []weighted[string]{{30, "look"}, {20, "put"}, {35, "pay"}, {8, "alone"}, {3, "nowhere"}}
+var toolNames = []weighted[string]{{30, "look"}, {20, "put"}, {35, "pay"}, {8, "alone"}, {3, "nowhere"},
+	{25, schemas.ToolAgent}}
 
 type toolbox struct{}
 

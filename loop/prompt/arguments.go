@@ -37,25 +37,47 @@ func words(text string) (list []string) {
 // place is where an argument goes: $1, $@, $ARGUMENTS, ${@:2} (from the second on), ${@:2:1} (one from the second on).
 var place = regexp.MustCompile(`\$(?:(\d+)|(@|ARGUMENTS)|\{@:(\d+)(?::(\d+))?\})`)
 
-// substitute puts arguments into the places of a template, once: what arguments bring is not looked at again.
-func substitute(template string, args []string) string {
-	return place.ReplaceAllStringFunc(template, func(found string) string {
-		m := place.FindStringSubmatch(found)
-		switch {
-		case m[1] != "":
-			if n := number(m[1]); 1 <= n && n <= len(args) {
-				return args[n-1]
-			}
+// substitute puts arguments into the places of a template, once: what arguments bring is not looked at again. ok is
+// false where the text would have more than most bytes: a template that names its arguments a few thousand times would
+// make gigabytes of a long prompt.
+func substitute(template string, args []string, most int) (text string, ok bool) {
+	var b strings.Builder
+	all, end := strings.Join(args, " "), 0
+	for _, m := range place.FindAllStringSubmatchIndex(template, -1) {
+		part := argument(template, m, args, all)
+		if b.Len()+m[0]-end+len(part) > most {
+			return "", false
+		}
+		b.WriteString(template[end:m[0]])
+		b.WriteString(part)
+		end = m[1]
+	}
+	b.WriteString(template[end:])
+	return b.String(), b.Len() <= most
+}
+
+// argument is what goes to a place, whose groups are at m. all are the arguments with spaces between them.
+func argument(template string, m []int, args []string, all string) string {
+	group := func(i int) string {
+		if m[2*i] < 0 {
 			return ""
-		case m[2] != "":
-			return strings.Join(args, " ")
 		}
-		rest := args[min(max(number(m[3]), 1)-1, len(args)):]
-		if m[4] != "" {
-			rest = rest[:min(number(m[4]), len(rest))]
+		return template[m[2*i]:m[2*i+1]]
+	}
+	switch {
+	case group(1) != "":
+		if n := number(group(1)); 1 <= n && n <= len(args) {
+			return args[n-1]
 		}
-		return strings.Join(rest, " ")
-	})
+		return ""
+	case group(2) != "":
+		return all
+	}
+	rest := args[min(max(number(group(3)), 1)-1, len(args)):]
+	if group(4) != "" {
+		rest = rest[:min(number(group(4)), len(rest))]
+	}
+	return strings.Join(rest, " ")
 }
 
 // number reads digits; too many of them are more than there are arguments.

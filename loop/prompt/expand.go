@@ -11,7 +11,8 @@ import (
 const skillPrefix = "skill:"
 
 // Expand returns the prompt that "/name arguments" and "/skill:name arguments" stand for, and the file it is of. ok is
-// false for a text that names neither a template nor a skill of r, such as a path: it stays what it is.
+// false for a text that names neither a template nor a skill of r, such as a path, and for one that would become longer
+// than an input may be ([schemas.MaxInputBytes]): it stays what it is.
 func Expand(text string, r schemas.Resources) (expanded string, of schemas.PromptSource, ok bool) {
 	rest, slash := strings.CutPrefix(text, "/")
 	if !slash {
@@ -30,9 +31,13 @@ func Expand(text string, r schemas.Resources) (expanded string, of schemas.Promp
 		return text, of, false
 	}
 	for _, t := range r.Templates {
-		if t.Name == name {
-			return substitute(t.Text, words(args)), source(schemas.ResourceTemplate, t.Name, t.Resource), true
+		if t.Name != name {
+			continue
 		}
+		if expanded, ok = substitute(t.Text, words(args), schemas.MaxInputBytes); !ok {
+			return text, of, false
+		}
+		return expanded, source(schemas.ResourceTemplate, t.Name, t.Resource), true
 	}
 	return text, of, false
 }

@@ -121,3 +121,27 @@ func TestArguments(t *testing.T) {
 		}
 	}
 }
+
+// What a template makes of a prompt is bounded: one who may send to a session, and whose agent may write a file in its
+// workspace, must not fill the runner's memory.
+func TestATemplateThatMultiplies(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a ", 100_000)
+	for _, place := range []string{"$@", "$ARGUMENTS", "${@:1}", "$1", "${@:1:1}"} {
+		r := schemas.Resources{Templates: []schemas.Template{{Name: "t", Resource: schemas.Resource{
+			Text: strings.Repeat(place, 6_000)}}}}
+		for _, text := range []string{"/t " + long, "/t '" + long + "'"} {
+			got, _, ok := prompt.Expand(text, r)
+			if ok && len(got) > schemas.MaxInputBytes || !ok && got != text {
+				t.Errorf("%s: %d bytes, expanded: %t", place, len(got), ok)
+			}
+			if strings.HasPrefix(place, "$@") && ok {
+				t.Errorf("%s: %d bytes are not too many", place, len(got))
+			}
+		}
+	}
+	r := schemas.Resources{Templates: []schemas.Template{{Name: "t", Resource: schemas.Resource{Text: "$@ $@"}}}}
+	if got, _, ok := prompt.Expand("/t "+long, r); !ok || len(got) < 2*len(long)-10 {
+		t.Errorf("a prompt that fits: %d bytes, %t", len(got), ok)
+	}
+}

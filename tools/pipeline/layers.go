@@ -62,7 +62,8 @@ func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) 
 }
 
 // channel brings the tools of the client that the session belongs to. Calls of them go to that client alone. It takes
-// the place of no tool that the session has already.
+// the place of no tool that the session has already. Whoever sends a prompt names the client, so a workspace whose
+// workers do not say that they are one gives nothing: its tools are for the sessions that work there.
 func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_ []schemas.ToolDefinition,
 	gone []schemas.ToolRemoval) {
 	if p.Channel == "" || p.Channel == p.Workspace && !p.ChannelOnly {
@@ -72,6 +73,9 @@ func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_
 	for _, t := range announced {
 		switch {
 		case t.Workspace != p.Channel:
+		case !t.Channel:
+			gone = append(gone, schemas.ToolRemoval{Name: t.Name,
+				Reason: "its worker does not announce it as the tool of a channel"})
 		case named(tools, t.Name) != nil:
 			gone = append(gone, schemas.ToolRemoval{Name: t.Name,
 				Reason: "the session has a tool of that name already, which the client's does not replace"})

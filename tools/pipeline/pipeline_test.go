@@ -14,6 +14,10 @@ func tool(name, workspace string) schemas.ToolDefinition {
 	return schemas.ToolDefinition{Name: name, Workspace: workspace}
 }
 
+func ofClient(name, workspace string) schemas.ToolDefinition {
+	return schemas.ToolDefinition{Name: name, Workspace: workspace, Channel: true}
+}
+
 func names(tools []schemas.ToolDefinition) (list []string) {
 	for _, t := range tools {
 		name := t.Name
@@ -26,8 +30,8 @@ func names(tools []schemas.ToolDefinition) (list []string) {
 }
 
 var announced = []schemas.ToolDefinition{
-	tool("agent_interrupt", ""), tool("bash", ""), tool("bash", "jail"), tool("bash", "w"), tool("pick", "ui"),
-	tool("read", ""), tool("read", "ui"),
+	tool("agent_interrupt", ""), tool("bash", ""), tool("bash", "jail"), tool("bash", "w"), ofClient("pick", "ui"),
+	tool("read", ""), ofClient("read", "ui"),
 	tool("session_branch", ""), {Name: "deploy", Scopes: []string{"prod", "deploy"}},
 }
 
@@ -52,9 +56,13 @@ func TestLayers(t *testing.T) {
 			Sandbox: &schemas.SandboxPolicy{Tools: []string{"read"}, Workspace: "jail"}}, []string{"pick@ui", "read@ui"}},
 		"of a client only, chosen": {schemas.ToolPolicy{Channel: "ui", ChannelOnly: true, Workspace: "ui",
 			Chosen: []string{"read", "bash"}}, []string{"read@ui"}},
-		"of a client only, not there": {schemas.ToolPolicy{Channel: "gone", ChannelOnly: true}, nil},
-		"allowed":                     {schemas.ToolPolicy{Allowed: []string{"read", "deploy"}}, []string{"read"}},
-		"none allowed":                {schemas.ToolPolicy{Allowed: []string{}}, nil},
+		"of no client": {schemas.ToolPolicy{Channel: "w"}, []string{"bash", "read"}},
+		"of no client only": {schemas.ToolPolicy{Channel: "w", ChannelOnly: true,
+			Sandbox: &schemas.SandboxPolicy{Tools: []string{"bash"}, Workspace: "jail"}}, nil},
+		"of the session's own workspace only": {schemas.ToolPolicy{Channel: "w", ChannelOnly: true, Workspace: "w"}, nil},
+		"of a client only, not there":         {schemas.ToolPolicy{Channel: "gone", ChannelOnly: true}, nil},
+		"allowed":                             {schemas.ToolPolicy{Allowed: []string{"read", "deploy"}}, []string{"read"}},
+		"none allowed":                        {schemas.ToolPolicy{Allowed: []string{}}, nil},
 		"chosen, in that order": {schemas.ToolPolicy{Chosen: []string{"read", "bash", "gone"}},
 			[]string{"read", "bash"}},
 		"one scope of two": {schemas.ToolPolicy{Scopes: []string{"prod"}}, []string{"bash", "read"}},

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"github.com/loopbus/loopbus/tools/flatyaml"
 )
 
 // maxFrontMatter bounds what is read as YAML.
@@ -33,7 +33,7 @@ func split(text string) (m frontMatter, rest string, err error) {
 	if len(head) > maxFrontMatter {
 		return m, rest, fmt.Errorf("its front matter is larger than %d bytes", maxFrontMatter)
 	}
-	if err := yaml.Unmarshal([]byte(head), &m); err != nil {
+	if err := flatyaml.Unmarshal([]byte(head), &m); err != nil {
 		return m, rest, fmt.Errorf("its front matter is no YAML: %w", err)
 	}
 	return m, rest, nil

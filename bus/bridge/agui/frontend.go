@@ -115,7 +115,7 @@ func (f *frontends) worker(session, described string, list []frontendTool) (*fro
 		Concurrency: 16, StopTimeout: time.Nanosecond, Logger: f.log, Announced: func() { close(one.ready) }}
 	for _, t := range list {
 		o.Tools = append(o.Tools, tools.Tool{Execute: f.wait, ToolDefinition: schemas.ToolDefinition{
-			Name: t.Name, Description: t.Description, Parameters: t.Parameters,
+			Name: t.Name, Description: t.Description, Parameters: t.Parameters, Channel: true,
 			Effect: schemas.EffectIdempotent}}) // to wait for an answer again does no harm
 	}
 	w, err := worker.New(o)

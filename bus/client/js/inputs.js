@@ -1,6 +1,6 @@
 // Inputs that are too big for a command: they are uploaded, and the command refers to them.
 
-import { added, PassingError, random, text } from "./stored.js";
+import { random } from "./stored.js";
 
 const INLINE = 400 << 10; // bytes of data that travel in the command itself
 const MOST = 8 << 20;
@@ -18,38 +18,38 @@ export function isLarge(kind, json) {
 }
 
 /**
- * Keeps data as an object of the bucket, under its digest, unless it is there. Returns the headers of a command that
- * refers to it, to which its attributes are to be added: they are of the connection's own kind, which this module does
- * not import.
+ * Keeps data as an object of the bucket, under a name that nobody can guess. Returns the headers of a command that refers
+ * to it, to which its attributes are to be added. Who uploads may read nothing that is there.
  */
 export async function upload(link, json, signal) {
   const data = encoder.encode(json);
   if (data.length > MOST) throw new Error(`the input has ${data.length} bytes, more than ${MOST}`);
   if (!globalThis.crypto?.subtle) throw new Error("a large input is sent by pages that came by https, or from this machine");
   const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
-  const name = hex(sum);
+  const name = `${hex(sum)}-${random()}`;
   return link.persist(async (timeout) => {
-    const meta = `$O.${BUCKET}.M.${base64url(name)}`;
-    const have = await link.nc.request(`${link.api}DIRECT.GET.OBJ_${BUCKET}.${meta}`, "", { timeout });
-    if (have.headers?.code === 503) throw new PassingError("no server answers for the inputs");
-    const headers = () => new have.headers.constructor();
-    if (added(have.headers, "Nats-Stream") === "" || JSON.parse(text(have)).deleted) {
-      const nuid = random();
-      for (let at = 0; at < data.length; at += CHUNK) {
-        signal?.throwIfAborted();
-        await store(link, `$O.${BUCKET}.C.${nuid}`, data.subarray(at, at + CHUNK), { timeout });
-      }
-      const only = headers();
-      only.set("Nats-Rollup", "sub");
-      await store(link, meta, JSON.stringify({
-        name, bucket: BUCKET, nuid, size: data.length, chunks: Math.ceil(data.length / CHUNK), mtime: new Date().toISOString(),
-        options: { max_chunk_size: CHUNK }, digest: `SHA-256=${base64url(String.fromCharCode(...sum))}`,
-      }), { timeout, headers: only });
+    const nuid = random();
+    for (let at = 0; at < data.length; at += CHUNK) {
+      signal?.throwIfAborted();
+      await store(link, `$O.${BUCKET}.C.${nuid}`, data.subarray(at, at + CHUNK), { timeout });
     }
-    const refers = headers();
+    await store(link, `$O.${BUCKET}.M.${base64url(name)}`, JSON.stringify({
+      name, bucket: BUCKET, nuid, size: data.length, chunks: Math.ceil(data.length / CHUNK), mtime: new Date().toISOString(),
+      options: { max_chunk_size: CHUNK }, digest: `SHA-256=${base64url(String.fromCharCode(...sum))}`,
+    }), { timeout });
+    const refers = new MsgHeaders();
     refers.set("ce-dataref", `nats://${BUCKET}/${name}`);
     return refers;
   }, { signal });
+}
+
+/** The headers of a message to publish, as connections take them: this module imports no connection's own kind. */
+class MsgHeaders {
+  #lines = "";
+
+  set(key, value) { this.#lines += `${key}: ${value}\r\n`; }
+
+  encode() { return encoder.encode(`NATS/1.0\r\n${this.#lines}\r\n`); }
 }
 
 async function store(link, subject, data, options) {

@@ -15,7 +15,7 @@ import { Approvals } from "./approvals.js";
 import { Fleet } from "./fleet.js";
 import { Follower, head } from "./follow.js";
 import { attributes, isLarge, upload } from "./inputs.js";
-import { Link, random } from "./stored.js";
+import { Link, PassingError, random, unheard } from "./stored.js";
 import { listTools } from "./tools.js";
 
 export { DamagedError } from "./stored.js";
@@ -23,6 +23,7 @@ export { DamagedError } from "./stored.js";
 /** @typedef {import("./log.js").Event} Event @typedef {import("./log.js").Update} Update */
 /** @typedef {{ event?: Event, update?: Update }} Item One of the two. */
 /** @typedef {{ signal?: AbortSignal }} Stop */
+/** @typedef {Stop & { timeout?: number }} Asked For how long it is asked again where nobody answers, in ms: else requestTimeout. */
 /** @typedef {string | { text?: string, images?: { type: "image", mimeType: string, data: string }[], messages?: object[] }} Input */
 /** @typedef {Stop & { id?: string, whenBusy?: string, channel?: string, channelOnly?: boolean, traceparent?: string }} SendOptions */
 
@@ -101,12 +102,12 @@ export class Client {
     return new Session(this, id);
   }
 
-  /** A page of the sessions there are, see schemas/jsonschema/queries/sessions_query. @param {Stop} [o] */
+  /** A page of the sessions there are, see schemas/jsonschema/queries/sessions_query. @param {Asked} [o] */
   sessions(query = {}, o) {
     return this.query(["sessions"], query, o);
   }
 
-  /** The models that the runners' catalogue has, with prices, limits, and whether there is a key. @param {Stop} [o] */
+  /** The models that the runners' catalogue has, with prices, limits, and whether there is a key. @param {Asked} [o] */
   async models(o) {
     const models = [];
     for (let cursor; ; ) {
@@ -116,9 +117,9 @@ export class Client {
     }
   }
 
-  /** The tools that workers announce at this moment, each with its workers. @param {Stop} [o] */
-  tools({ signal } = {}) {
-    return this.link.persist(() => listTools(this.link, signal), { signal });
+  /** The tools that workers announce at this moment, each with its workers. @param {Asked} [o] */
+  tools({ signal, timeout } = {}) {
+    return this.link.persist(() => listTools(this.link, signal), { signal, timeout });
   }
 
   /**
@@ -135,11 +136,13 @@ export class Client {
     return new Fleet(this);
   }
 
-  /** Asks one of the runners. @param {string[]} tokens @param {object} [request] @param {Stop} [o] */
-  async query(tokens, request = {}, { signal } = {}) {
+  /** Asks one of the runners. @param {string[]} tokens @param {object} [request] @param {Asked} [o] */
+  async query(tokens, request = {}, o) {
     const subject = this.subjects.query(...tokens);
     return this.link.persist(async (timeout) => {
-      const m = await this.nc.request(subject, JSON.stringify(request), { timeout });
+      const m = await this.nc.request(subject, JSON.stringify(request), { timeout }).catch((err) => {
+        throw unheard(err) ? new PassingError(`query ${subject}: no runner answers`, { cause: err }) : err;
+      });
       if (m.headers?.get("Nats-Service-Error-Code")) {
         let refused = { code: "internal", reason: m.headers.get("Nats-Service-Error") };
         try {
@@ -150,7 +153,7 @@ export class Client {
         throw new QueryError(subject, refused);
       }
       return m.json();
-    }, { signal });
+    }, o);
   }
 }
 
@@ -277,7 +280,7 @@ export class Session {
     const seqs = [];
     await link.persist(async (timeout) => {
       const ack = (await nc.request(subjects.command(this.id, kind), headers ? "" : JSON.stringify(event), { timeout, headers })).json();
-      if (ack.error) throw Object.assign(new Error(ack.error.description), { name: "JetStreamError", status: ack.error.code });
+      if (ack.error) throw Object.assign(new Error(ack.error.description), { name: "JetStreamError", status: ack.error.code, code: ack.error.err_code });
       seqs.push(ack.seq);
     }, { signal });
     return { id, seqs };
@@ -307,7 +310,7 @@ export class Session {
     for await (const { event } of follower.stored()) yield event;
   }
 
-  /** What the session is doing. @param {Stop} [o] */
+  /** What the session is doing. @param {Asked} [o] */
   state(o) {
     return this.client.query([this.id, "state"], {}, o);
   }

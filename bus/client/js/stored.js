@@ -33,8 +33,14 @@ export class DamagedError extends Error {
   name = "DamagedError";
 }
 
-const PASSING = new Set(["PassingError", "TimeoutError", "NoRespondersError", "ConnectionError"]);
-const PASSING_CODES = new Set([10008, 10014, 10039]); // without JetStream for a moment, without a consumer
+const NO_RESPONDERS = "NoResponders"; // as NoRespondersError of @nats-io/nats-core names itself
+const PASSING = new Set(["PassingError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
+const PASSING_CODES = new Set([10008, 10014, 10039, 10158]); // without JetStream for a moment, without a consumer, a copy on its way
+
+/** Whether nobody has listened where a request was sent to. */
+export function unheard(err) {
+  return err?.name === NO_RESPONDERS || err?.name === "NoRespondersError" || (err?.cause !== undefined && unheard(err.cause));
+}
 
 /** Whether an error goes away by itself. */
 export function passing(err) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
+
+	"github.com/loopbus/loopbus/tools/flatyaml"
 )
 
 // reader reads the YAML file of a program: settings by name, or in the sections that the help has.
@@ -28,12 +29,9 @@ func readFile(path string, model *kong.Application) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	if err := boundYAML(data); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	var values map[string]any
-	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, fmt.Errorf("%s: %s", path, plainYAMLError(err))
+	if err := flatyaml.Unmarshal(data, &values); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	r := &reader{path: path, model: model, out: map[string]string{}}
 	for name, v := range values {
@@ -52,12 +50,6 @@ func readFile(path string, model *kong.Application) (map[string]string, error) {
 	}
 	slices.SortFunc(r.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return r.out, errors.Join(r.errs...)
-}
-
-// plainYAMLError leaves out the lines of the file that the library quotes: they may hold keys.
-func plainYAMLError(err error) string {
-	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-	return text
 }
 
 func (r *reader) mistake(err error) { r.errs = append(r.errs, err) }

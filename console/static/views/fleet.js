@@ -10,8 +10,8 @@ const AGAIN = 3000; // ms
 
 async function look(bus) {
   const parts = {
-    runners: () => bus.fleet.runners(), tools: () => bus.tools(), calls: () => bus.fleet.queues("AGENT_TOOL"), inbox: () => bus.fleet.queues("AGENT_CMD"),
-    dead: () => bus.fleet.dead(), profiles: () => profiles(bus.fleet), models: () => bus.models(),
+    runners: () => bus.fleet.runners(), tools: () => bus.tools({ timeout: AGAIN }), calls: () => bus.fleet.queues("AGENT_TOOL"), inbox: () => bus.fleet.queues("AGENT_CMD"),
+    dead: () => bus.fleet.dead(), profiles: () => profiles(bus.fleet), models: () => bus.models({ timeout: AGAIN }),
   };
   const seen = await Promise.allSettled(Object.values(parts).map((f) => f()));
   return Object.fromEntries(Object.keys(parts).map((name, i) => [name, seen[i].status === "fulfilled" ? { value: seen[i].value }

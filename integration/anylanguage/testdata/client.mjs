@@ -36,6 +36,21 @@ const scenarios = {
     say({ result: await run.wait({ signal }) });
   },
 
+  // Begins before there are streams and a runner: says each time that nobody has heard a request, the first time of
+  // each kind, and goes on.
+  async early() {
+    const { request } = nc;
+    const unheard = new Set();
+    nc.request = (subject, ...rest) => request.call(nc, subject, ...rest).catch((err) => {
+      const kind = subject.startsWith("$JS.") ? "log" : "query";
+      if (/no responders/.test(err.message) && unheard.size < unheard.add(kind).size) say({ unheard: kind });
+      throw err;
+    });
+    await assert.rejects(c.session("s1").state({ signal, timeout: 300 }), /given up after 300 ms: query .*: no runner answers/);
+    const [run, page] = await Promise.all([c.session("s1").prompt("go", { signal }), c.sessions({}, { signal })]);
+    say({ result: await run.wait({ signal }), ok: Array.isArray(page.sessions) });
+  },
+
   // Joins in the middle of a reply.
   async join() {
     for (const from of [1, 0]) {
@@ -73,7 +88,7 @@ const scenarios = {
     await s.set("thinking_level", { thinkingLevel: "low" }, o);
 
     // Approvals of all sessions: what waits already, what comes, and what does not wait any more.
-    const run = await s.prompt("x".repeat(300_000), { ...o, id: "p ü%1" });
+    const run = await s.prompt("x".repeat(500_000), { ...o, id: "p ü%1" });
     const approvals = c.approvals(o)[Symbol.asyncIterator]();
     const { value: first } = await approvals.next();
     assert.equal(first.session, "s1");
@@ -104,7 +119,7 @@ const scenarios = {
     assert.deepEqual([stats.toolCalls, state.status, messages.messages.length], [1, "idle", 2]);
     let big;
     for await (const e of s.history(1, o)) if (e.type === "message_end") big ??= e;
-    assert.equal(big.data.message.content.at(0).text.length, 300_000);
+    assert.equal(big.data.message.content.at(0).text.length, 500_000);
     assert.equal(typeof big.dataref, "string"); // it is kept in the object store
     const tools = await c.tools(o);
     assert.deepEqual(tools.map((t) => [t.name, t.workers]), [["echo", ["bench"]]]);

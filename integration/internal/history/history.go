@@ -82,6 +82,7 @@ func Check(h History) []Violation {
 	for session, cmds := range sent {
 		c.session(session, cmds, h.Logs[session])
 	}
+	c.checkFamilies()
 	for session, log := range h.Logs {
 		if sent[session] == nil {
 			c.report(Foreign, session, log[0].Seq, nil, "a log of a session to which nothing was sent")

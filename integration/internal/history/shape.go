@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -10,11 +11,11 @@ import (
 // be the text of the one command that brought it, and no input that was queued as steering or follow-up to be left
 // behind by a run that ended of its own accord.
 func (s *sessionCheck) checkShape() {
-	w := &walk{sessionCheck: s, waiting: map[string]bool{}, brought: map[string]string{}}
+	w := &walk{sessionCheck: s, waiting: map[string]bool{}, brought: map[string]Command{}}
 	for _, cmd := range s.cmds {
 		if o := s.outcomes[cmd.ID]; o != nil {
 			for _, id := range o.messages {
-				w.brought[id] = cmd.Text
+				w.brought[id] = cmd
 			}
 		}
 	}
@@ -36,7 +37,7 @@ type walk struct {
 	reply              *schemas.AssistantMessage // of the turn
 	results            []string                  // ids of the calls answered in the turn
 	waiting            map[string]bool           // steering and follow-ups
-	brought            map[string]string         // text by message
+	brought            map[string]Command        // by message
 }
 
 func (w *walk) event(e schemas.Event) {
@@ -119,11 +120,15 @@ func (w *walk) checkMessage(e schemas.Event, d *schemas.MessageEnd) {
 	}
 }
 
-// checkUser wants a user message to be what its command said.
+// checkUser wants a user message to be what its command said. That with a sub-agent's result says whose it is first.
 func (w *walk) checkUser(e schemas.Event, id string, m *schemas.UserMessage) {
-	text, ok := w.brought[id]
-	if got := m.Content.JoinText(); !ok || got != text {
-		w.fail(Foreign, e.Seq, []string{e.CausationID}, "user message %s is %q, and its command said %q", id, got, text)
+	cmd, ok := w.brought[id]
+	got := m.Content.JoinText()
+	if cmd.Kind == schemas.CommandSubagentResult {
+		_, got, _ = strings.Cut(got, ":\n\n")
+	}
+	if !ok || got != cmd.Text {
+		w.fail(Foreign, e.Seq, []string{e.CausationID}, "user message %s is %q, and its command said %q", id, got, cmd.Text)
 	}
 	delete(w.brought, id)
 }

@@ -4,6 +4,7 @@ package glob
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,12 +13,16 @@ import (
 
 // A Pattern is safe for concurrent use.
 type Pattern struct {
-	text string
-	fold bool
+	texts []string // without braces; one of them has to match
+	fold  bool
 }
 
-// Compile checks a pattern. With fold, case does not matter.
+// Compile checks a pattern. With fold, case does not matter. A pattern that would take long to match, because it is
+// long itself or for its many alternatives, is an error.
 func Compile(pattern string, fold bool) (Pattern, error) {
+	if len(pattern) > maxPattern {
+		return Pattern{}, fmt.Errorf("bad glob: it has more than %d bytes", maxPattern)
+	}
 	text := pattern
 	// What is in a directory, not the directory itself.
 	if dir, ok := strings.CutSuffix(text, "/**"); ok {
@@ -29,7 +34,8 @@ func Compile(pattern string, fold bool) (Pattern, error) {
 	if !doublestar.ValidatePattern(text) {
 		return Pattern{}, fmt.Errorf("bad glob %q: a bracket or brace is not closed, or a range is upside down", pattern)
 	}
-	return Pattern{text, fold}, nil
+	texts, err := alternatives(text)
+	return Pattern{texts, fold}, err
 }
 
 // Match reports whether the pattern matches all of a name, or of a path with slashes.
@@ -37,7 +43,7 @@ func (p Pattern) Match(name string) bool {
 	if p.fold {
 		name = strings.ToLower(name)
 	}
-	return doublestar.MatchUnvalidated(p.text, name)
+	return slices.ContainsFunc(p.texts, func(text string) bool { return doublestar.MatchUnvalidated(text, name) })
 }
 
 // HasUpper reports whether a pattern has a capital letter: by the convention of smart case, only such a pattern minds

@@ -1,7 +1,9 @@
 package glob_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/tools/internal/glob"
 )
@@ -19,6 +21,9 @@ func TestMatch(t *testing.T) {
 		{"[^a]x", false, []string{"bx"}, []string{"ax"}},
 		{"*.{ts,js}", false, []string{"a.ts", "a.js"}, []string{"a.tsx", "a.{ts,js}"}},
 		{"{a,b/{c,d}}", false, []string{"a", "b/c", "b/d"}, []string{"b", "c"}},
+		{"{a,b}{,/**}/x,y", false, []string{"a/x,y", "b/z/x,y"}, []string{"c/x,y", "a/x"}},
+		{`{[{,}],\{,\}}z`, false, []string{"{z", "}z", ",z"}, []string{"z", "[z"}},
+		{"{a}{}", false, []string{"a"}, []string{"{a}{}"}},
 		{"**", false, []string{"a", "a/b"}, nil},
 		{"**/a", false, []string{"a", "x/a", "/x/y/a"}, []string{"xa", "a/b"}},
 		{"a/**/b", false, []string{"a/b", "a/x/b", "a/x/y/b"}, []string{"ab", "a/xb", "x/a/b"}},
@@ -51,6 +56,36 @@ func TestBadPatterns(t *testing.T) {
 	for _, pattern := range []string{"a[", "[]", "{a", "a[b-", `a\`, "{a,{b}"} {
 		if _, err := glob.Compile(pattern, false); err == nil {
 			t.Errorf("%s compiles", pattern)
+		}
+	}
+}
+
+// A pattern is a model's. None may keep a worker at work for longer than a glance.
+func TestHostilePatterns(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("a", 60)
+	for what, pattern := range map[string]string{
+		"many alternatives":     strings.Repeat("{a,a}", 40) + "b",
+		"alternatives squared":  strings.Repeat("{a,{b,c}}", 30),
+		"a wide one":            "{" + strings.Repeat("a,", 2000) + "a}",
+		"long ones":             "{" + strings.Repeat("a,", 1000) + "a}" + strings.Repeat("b", 10_000),
+		"stars between":         strings.Repeat("*{a,a}", 12) + "b",
+		"stars in alternatives": strings.Repeat("{*a,a*}", 20) + "b",
+		"a long pattern":        strings.Repeat("*a", 10_000),
+	} {
+		if _, err := glob.Compile(pattern, false); err == nil {
+			t.Errorf("%s: compiles", what)
+		}
+	}
+	for what, pattern := range map[string]string{
+		"nested":        strings.Repeat("{a,", 400) + "a" + strings.Repeat("}", 400) + "b",
+		"stars":         strings.Repeat("*a", 200) + "b",
+		"a few between": strings.Repeat("*{a,a}", 9) + "b",
+		"directories":   strings.Repeat("**/*a/", 200) + "b",
+	} {
+		p, err := glob.Compile(pattern, false)
+		if begun := time.Now(); err != nil || p.Match(name) || time.Since(begun) > 5*time.Second {
+			t.Errorf("%s: %v, matched in %s", what, err, time.Since(begun))
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (r *Rerun) answer(ctx context.Context) (*answering, error) {
 
 // tool is a recorded tool that is answered from the log. Answering again does no harm.
 func (r *Rerun) tool(def schemas.ToolDefinition) tools.Tool {
-	def.Workspace, def.Version = r.Channel(), ""
+	def.Workspace, def.Version, def.Channel = r.Channel(), "", true
 	if def.EffectClass() != schemas.EffectReadOnly {
 		def.Effect = schemas.EffectIdempotent
 	}

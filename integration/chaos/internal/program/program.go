@@ -138,9 +138,33 @@ func (s *session) toolPrompt() Step {
 	return s.input(s.asPrompt, lines...)
 }
 
-// call is a line that the model turns into a call: unsafe, idempotent or read-only ones. The key goes to the count file
-// where the tool does not get its own.
+// call is a line that the model turns into a call. One in eight begins a sub-agent, which makes a call of its own.
 func (s *session) call(key string) string {
+	if !s.chance(12) {
+		return s.work(key)
+	}
+	line := s.work(key)
+	if s.chance(20) { // and its own one
+		line = s.agent(line)
+	}
+	return s.agent(line)
+}
+
+// agent is a line that begins a sub-agent with a prompt.
+func (s *session) agent(prompt string) string {
+	background := s.chance(50)
+	args, err := schemas.Marshal(schemas.SubagentCall{
+		Prompt: prompt, Background: background, Join: background && s.chance(40),
+	})
+	if err != nil {
+		panic(err) // texts and truths always encode
+	}
+	return "call " + schemas.ToolAgent + " " + string(args)
+}
+
+// work is a line that is a call of an unsafe, idempotent or read-only tool. The key goes to the count file where the
+// tool does not get its own.
+func (s *session) work(key string) string {
 	ms := s.IntN(400)
 	if s.chance(10) {
 		ms += 2000

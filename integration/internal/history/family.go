@@ -1,0 +1,204 @@
+package history
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// family is what a log says of a sub-agent that it has begun.
+type family struct {
+	start  *schemas.SubagentStart
+	link   schemas.SubagentLink
+	seq    uint64
+	begun  int
+	aborts []uint64
+	ends   []*schemas.SubagentEnd
+	end    uint64 // sequence of the first
+}
+
+// checkFamilies wants every sub-agent to be begun once, by one parent; to run for it at most once; to tell it its
+// result once, if it took its prompt; and that result to be taken in once, with what was used.
+func (c *checker) checkFamilies() {
+	parents := map[string]string{}
+	for _, session := range sortedKeys(c.Logs) {
+		for _, child := range childrenIn(session, c.Logs[session]) {
+			if other := parents[child.start.Session]; other != "" {
+				c.report(Doubled, session, child.seq, []string{child.start.Session}, "the sub-agent is that of %s too", other)
+			}
+			parents[child.start.Session] = session
+			c.checkChild(session, child)
+		}
+	}
+	for _, session := range sortedKeys(c.Logs) {
+		for _, e := range c.Logs[session] {
+			if d, ok := e.Data.(*schemas.CommandAccepted); ok && d.Kind == schemas.CommandSubagentPrompt &&
+				parents[session] == "" {
+				c.report(Foreign, session, e.Seq, []string{d.CommandID}, "no log has begun this sub-agent")
+			}
+		}
+	}
+}
+
+func sortedKeys(logs map[string][]schemas.Event) (keys []string) {
+	for key := range logs {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// childrenIn are the sub-agents that a log has begun, in order.
+func childrenIn(session string, log []schemas.Event) (all []*family) {
+	by := map[string]*family{}
+	nonces := map[schemas.CallKey]string{}
+	for _, e := range log {
+		switch d := e.Data.(type) {
+		case *schemas.ToolExecutionStart:
+			nonces[schemas.NewCallKey(e.Seq)] = d.Nonce
+		case *schemas.SubagentStart:
+			child := by[d.Session]
+			if child == nil {
+				child = &family{start: d, seq: e.Seq, link: schemas.SubagentLink{
+					Session: session, Call: d.Call, Nonce: nonces[d.Call], Depth: d.Depth, MaxDepth: d.MaxDepth,
+				}}
+				by[d.Session] = child
+				all = append(all, child)
+			}
+			child.begun++
+		case *schemas.SubagentAborted:
+			if child := by[d.Session]; child != nil {
+				child.aborts = append(child.aborts, e.Seq)
+			}
+		case *schemas.SubagentEnd:
+			if child := by[d.Session]; child != nil {
+				child.ends = append(child.ends, d)
+				if child.end == 0 {
+					child.end = e.Seq
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (c *checker) checkChild(parent string, child *family) {
+	ids := []string{child.start.Session, string(child.start.Call)}
+	switch {
+	case child.begun > 1:
+		c.report(Doubled, parent, child.seq, ids, "the sub-agent was begun %d times", child.begun)
+	case len(child.ends) == 0:
+		c.report(Stuck, parent, child.seq, ids, "the sub-agent has no end")
+	case len(child.ends) > 1:
+		c.report(Doubled, parent, child.end, ids, "the sub-agent has %d ends", len(child.ends))
+	}
+	if len(child.aborts) > 1 {
+		c.report(Doubled, parent, child.aborts[1], ids, "the sub-agent was told to stop %d times", len(child.aborts))
+	}
+	c.checkResult(parent, child, ids)
+	c.checkWork(child, ids)
+}
+
+// checkResult wants the result of a sub-agent in the background to have been a message, once; none, if the parent was
+// aborted before. That of any other answers its call, which has one result: see checkCalls.
+func (c *checker) checkResult(parent string, child *family, ids []string) {
+	if !child.start.Background || len(child.ends) == 0 {
+		return
+	}
+	queued, want := 0, 1
+	for _, e := range c.Logs[parent] {
+		if e.Seq > child.seq && e.Seq < child.end && aborts(e.Data) {
+			want = 0
+		}
+		if d, ok := e.Data.(*schemas.CommandAccepted); ok && d.CommandID == child.link.ResultID() && d.Queue != "" {
+			queued++
+		}
+	}
+	if queued != want {
+		c.report(Lost, parent, child.end, ids, "the result of a sub-agent in the background became a message %d times, and "+
+			"should have %d times", queued, want)
+	}
+}
+
+// aborts reports whether an event has everything stopped that a session has begun.
+func aborts(data schemas.EventData) bool {
+	switch d := data.(type) {
+	case *schemas.CommandAccepted:
+		switch d.Kind {
+		case schemas.CommandAbort, schemas.CommandSubagentAbort:
+			return true
+		case schemas.CommandTimer: // of those that are accepted, the one that ends a run
+			return true
+		}
+		return d.Queue == schemas.QueueInterrupt
+	case *schemas.SubagentAborted: // of a sub-agent whose run is over
+		return true
+	}
+	return false
+}
+
+// checkWork holds the sub-agent's own log against its parent's.
+func (c *checker) checkWork(child *family, ids []string) {
+	accepted, runs, reports := 0, 0, 0
+	state := &loop.State{Session: child.start.Session}
+	for _, e := range c.Logs[child.start.Session] {
+		switch d := e.Data.(type) {
+		case *schemas.CommandAccepted:
+			if d.CommandID == child.link.PromptID() {
+				accepted++
+			}
+		case *schemas.AgentStart:
+			if slices.Contains(d.Inputs, child.link.PromptID()) {
+				runs++
+			}
+		case *schemas.SubagentReport:
+			if reports++; len(child.ends) == 1 && child.ends[0].Usage.TotalTokens != state.Usage.TotalTokens {
+				c.report(Result, child.start.Session, e.Seq, ids, "the sub-agent has used %d tokens, and its parent counts %d",
+					state.Usage.TotalTokens, child.ends[0].Usage.TotalTokens)
+			}
+		}
+		if err := state.Apply(e); err != nil {
+			return // see checkRest
+		}
+	}
+	if accepted > 1 || runs > 1 || reports != accepted {
+		c.report(Doubled, child.start.Session, 0, ids, "the sub-agent took its prompt %d times, ran %d times for it and has "+
+			"told its result %d times", accepted, runs, reports)
+	}
+	if accepted == 1 && len(state.Children) > 0 {
+		c.report(Stuck, child.start.Session, 0, ids, "the sub-agent has %d of its own that have no end", len(state.Children))
+	}
+}
+
+// Told are the commands by which sessions have told each other something, as the logs of the senders say it: prompts
+// and aborts of sub-agents, and their results. Whether one has arrived is for [Check] to find out by what came of it;
+// of a result's text the parent's log is believed.
+func Told(logs map[string][]schemas.Event) (commands []Command) {
+	for _, parent := range sortedKeys(logs) {
+		texts, results := map[string]string{}, map[string]string{}
+		for _, e := range logs[parent] {
+			if d, ok := e.Data.(*schemas.CommandAccepted); ok && d.Kind == schemas.CommandSubagentResult {
+				if data, err := schemas.DecodeCommandData(d.Kind, d.Data); err == nil {
+					results[d.CommandID] = data.(*schemas.SubagentResult).Text
+				}
+			}
+			if d, ok := e.Data.(*schemas.ToolExecutionStart); ok && d.ToolName == schemas.ToolAgent {
+				var args schemas.SubagentCall
+				if json.Unmarshal(d.Args, &args) == nil {
+					texts[string(schemas.NewCallKey(e.Seq))] = args.Prompt
+				}
+			}
+		}
+		for _, child := range childrenIn(parent, logs[parent]) {
+			to, link := child.start.Session, child.link
+			commands = append(commands,
+				Command{Session: to, ID: link.PromptID(), Kind: schemas.CommandSubagentPrompt, Text: texts[string(link.Call)]},
+				Command{Session: to, ID: link.AbortID(), Kind: schemas.CommandSubagentAbort},
+				Command{Session: parent, ID: link.ResultID(), Kind: schemas.CommandSubagentResult,
+					Text: results[link.ResultID()]})
+		}
+	}
+	return commands
+}

@@ -1,0 +1,62 @@
+// Package flatyaml reads YAML that somebody else may have written: settings, and what files of a workspace say of
+// themselves. The library takes a minute and gigabytes for 64 KiB of brackets, and whatever there is for aliases of
+// aliases. So documents that could cost more than their size are refused before anything is parsed.
+package flatyaml
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	maxTokens = 20_000
+	maxDepth  = 8
+)
+
+// Unmarshal decodes a document as the library does. One with anchors, aliases or merge keys, with keys that are no
+// plain text, with lists in lists in lists, or with more than 20,000 names, values and signs is an error. No error
+// quotes lines of the document: they may hold keys. How long a document may be is the caller's business.
+func Unmarshal(data []byte, into any) error {
+	if err := check(data); err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+		return errors.New(text)
+	}
+	return nil
+}
+
+func check(data []byte) error {
+	open, entries := 0, 0 // brackets, and dashes in a row
+	for i, t := range lexer.Tokenize(string(data)) {
+		at := fmt.Sprintf("[%d:%d] ", t.Position.Line, t.Position.Column)
+		if i >= maxTokens {
+			return errors.New(at + "there are more than 20000 names, values and signs")
+		}
+		if t.Type != token.SequenceEntryType {
+			entries = 0
+		}
+		switch t.Type {
+		case token.AnchorType, token.AliasType, token.MergeKeyType:
+			return errors.New(at + "anchors and aliases are not taken: write the value out")
+		case token.MappingKeyType:
+			return errors.New(at + "keys that begin with ? are not taken")
+		case token.SequenceStartType, token.MappingStartType:
+			open++
+		case token.SequenceEndType, token.MappingEndType:
+			open--
+		case token.SequenceEntryType:
+			entries++
+		}
+		if open > maxDepth || entries > maxDepth {
+			return errors.New(at + "nested too deep: what is taken are values and lists of values")
+		}
+	}
+	return nil
+}
