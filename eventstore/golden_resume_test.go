@@ -14,6 +14,7 @@ func TestGoldenLogsResume(t *testing.T) {
 	t.Parallel()
 	for _, g := range goldenLogs(t, "") {
 		t.Run(g.name(), func(t *testing.T) {
+			t.Parallel()
 			for n, prefix := range g.prefixes(t) {
 				prefix.resume(t, n)
 			}

@@ -79,7 +79,7 @@ var importRules = []importRule{
 	{"bus/service", []string{"schemas"}, []string{natsClient}},
 	{"bus/queries", []string{"schemas", "bus", "bus/natsio", "bus/service"}, []string{natsClient, "golang.org/x/sync"}},
 	{"bus/retention", []string{"schemas", "bus", "bus/natsio", "bus/queries", "eventstore"}, []string{natsClient}},
-	{"bus/bustest", []string{"schemas", "bus", "bus/client", "bus/embedded", "bus/inbox", "bus/streams"},
+	{"bus/bustest", []string{"schemas", "bus", "bus/client", "bus/embedded", "bus/inbox", "bus/permissions", "bus/streams"},
 		[]string{"go.uber.org/goleak", natsServer}},
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
 		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},

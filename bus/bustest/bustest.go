@@ -142,6 +142,18 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// Within returns what comes by a channel, for which a test waits as long as a busy machine may take.
+func Within[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal("waited too long")
+		panic("unreachable")
+	}
+}
+
 // Log collects log lines from several goroutines.
 type Log struct {
 	mu sync.Mutex

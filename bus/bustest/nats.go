@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/loopbus/loopbus/bus/permissions"
 )
 
 // NATS starts a server that is not ours to configure, with the options as they are, on loopback. Without a port it has
@@ -43,4 +45,16 @@ func Configured(t testing.TB, config string) *server.Server {
 	}
 	o.Port, o.JetStream, o.StoreDir = 0, true, ""
 	return NATS(t, o)
+}
+
+// RolesOf returns the roles that the table of commands has for one of its rows.
+func RolesOf(t testing.TB, command string) []permissions.Name {
+	t.Helper()
+	for _, c := range permissions.Commands() {
+		if c.Name == command {
+			return c.Roles
+		}
+	}
+	t.Fatalf("the table has no row %q", command)
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// recovering is how the server's warning begins when a stream is recovered before another that it takes messages from. The
-// server asks again until the other stream is there, so the warning says nothing to whoever reads a log.
+// recovering is how the server's warning begins when a stream is recovered before another that it takes messages from.
+// The server asks again until the other stream is there, so the warning says nothing to whoever reads a log.
 const recovering = "JetStream error response for stream %s create source consumer"
 
 // serverLog hands the server's warnings and errors to a logger, leaves out the rest, and keeps the first fatal error.

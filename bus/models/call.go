@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,8 +27,12 @@ type servedCall struct {
 	frames *gatherer
 	in     partReader
 	whole  chan []byte // the request, once all of it is here
+	has    bool        // all of it: what comes then is dropped
 	cancel context.CancelCauseFunc
 	model  schemas.ModelRef
+
+	mu   sync.Mutex
+	held int // bytes of the request that the server counts, -1 once the call is over
 }
 
 func newServedCall(s *Server, first *nats.Msg) *servedCall {
@@ -46,6 +51,7 @@ func (c *servedCall) run(ctx context.Context) {
 	}
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
+	defer c.letGo()
 	c.receive(c.first)
 	defer c.s.enter(c)()
 	c.frames = newGatherer(&c.out, c.first.Header.Get(schemas.HeaderModelLines) != "")
@@ -83,17 +89,42 @@ func (c *servedCall) receive(m *nats.Msg) {
 		c.cancel(errCancelled)
 		return
 	}
+	if c.has {
+		return
+	}
+	if !c.hold(len(m.Data)) {
+		c.cancel(errModelsBytes)
+		return
+	}
 	payload, whole, err := c.in.read(m)
 	if err != nil {
 		c.cancel(err)
 		return
 	}
-	if whole {
-		select {
-		case c.whole <- payload:
-		default: // it has its request
-		}
+	if c.has = whole; whole {
+		c.whole <- payload
 	}
+}
+
+// hold counts bytes of the request among those of all requests, unless these have no room.
+func (c *servedCall) hold(n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held < 0 || !c.s.requests.add(n) {
+		return false
+	}
+	c.held += n
+	return true
+}
+
+// letGo ends the counting.
+func (c *servedCall) letGo() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held > 0 {
+		c.s.requests.remove(c.held)
+	}
+	c.held = -1
 }
 
 // request waits for the whole request.

@@ -21,6 +21,7 @@ type ClientOptions struct {
 	IdleTimeout time.Duration
 	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
 	MaxBytes int
+	Bounds   Bounds // of a reply
 }
 
 // ModelClient calls the models that servers offer ([ModelServer]). It needs no keys, and sends none. It may be used
@@ -42,6 +43,7 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = maxModelBytes
 	}
+	o.Bounds = o.Bounds.orDefaults()
 	return &Client{conn: c, o: o, calls: map[string]*askedCall{}}
 }
 
@@ -84,7 +86,8 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 	}
 	all := parts(c.conn.NATS(), data)
 	call := &askedCall{client: c, conn: c.conn, idleTimeout: c.o.IdleTimeout, rest: all[1:],
-		reader: partReader{limit: c.o.MaxBytes}, backlog: backlog{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
+		reader: partReader{limit: c.o.MaxBytes}, meter: meter{bounds: c.o.Bounds},
+		backlog: backlog{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
 	answers, err := c.open(call)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
@@ -106,6 +109,7 @@ type askedCall struct {
 	token       string // of the subject of its answers
 	backlog     backlog
 	reader      partReader
+	meter       meter
 	frames      []byte   // that have come and were not looked at yet, one a line
 	rest        [][]byte // of the request, to be sent to the server that takes it
 	control     string   // subject for messages to the server of this call, once known
@@ -214,7 +218,7 @@ func (c *askedCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
 		return e, fmt.Errorf("message %d of the model call: %s without a message", c.reader.last, e.Type)
 	}
 	c.over = e.Terminal()
-	return e, nil
+	return e, c.meter.event(e)
 }
 
 // last is the end of a call that failed here. If that is because it was cancelled, the other side knows how far the

@@ -2,6 +2,8 @@ package models_test
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -201,6 +203,34 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 		{"end without a message", "done without a message", func(_ *testing.T, say func(int, string)) {
 			say(1, `{"event":{"type":"done","reason":"stop"}}`)
 		}},
+		{"call without end", "the reply has more than 3 tool calls", func(t *testing.T, say func(int, string)) {
+			m := *whole.Message
+			for range 4 {
+				m.Content = append(m.Content, schemas.ToolCall{ID: "x", Name: "echo"})
+			}
+			say(1, frame(t, schemas.ModelFrame{Event: &whole, Message: &m}))
+		}},
+		{"say too much at once", "the reply has more than 5000 bytes", func(t *testing.T, say func(int, string)) {
+			much := done(strings.Repeat("x", 5001))
+			say(1, frame(t, schemas.ModelFrame{Event: &much, Message: much.Message}))
+		}},
+		{"say too much by and by", "the reply has more than 5000 bytes", func(t *testing.T, say func(int, string)) {
+			for i := range 1001 {
+				say(i+1, frame(t, schemas.ModelFrame{Event: &half}))
+			}
+		}},
+		{"say nothing for ever", "the reply has more than 5000 bytes", func(t *testing.T, say func(int, string)) {
+			for i := range 5001 {
+				say(i+1, `{"event":{"type":"text_delta","contentIndex":0,"delta":""}}`)
+			}
+		}},
+		{"bring huge arguments", "the arguments of a tool call have more than 1000 bytes",
+			func(t *testing.T, say func(int, string)) {
+				m := *whole.Message
+				m.Content = schemas.Contents{schemas.ToolCall{ID: "x", Name: "echo",
+					Arguments: json.RawMessage(`{"x":"` + strings.Repeat("x", 1000) + `"}`)}}
+				say(1, frame(t, schemas.ModelFrame{Event: &whole, Message: &m}))
+			}},
 		{"name an illegal call", "illegal subject", func(_ *testing.T, say func(int, string)) { say(1, `{"call":"x.>"}`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -211,8 +241,8 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 			if c.name == "send nothing" || c.name == "fall silent" {
 				idle = 50 * time.Millisecond
 			}
-			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
-				wholeRequest("hi"))
+			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle,
+				Bounds: models.Bounds{Reply: 5000, Arguments: 1000, Calls: 3}}), wholeRequest("hi"))
 			wantFailure(t, last, c.want)
 		})
 	}

@@ -16,6 +16,7 @@ const Provider = "bus"
 const (
 	modelQueue     = "models"         // the queue group of those who serve
 	maxModelBytes  = 64 << 20         // of a request, and of one event
+	maxTotal       = 256 << 20        // of all requests at work
 	modelHeartbeat = time.Second      // between two messages of a call, at most
 	idleTimeout    = 5 * time.Second  // without a message, after which the other side counts as lost
 	modelUpload    = 30 * time.Second // that the parts of a request may take
@@ -36,6 +37,8 @@ var (
 	errModelNoEnd = schemas.NewFailure(schemas.FailureConnection, "model stream ended without a terminal event")
 	errModelsFull = schemas.NewFailure(schemas.FailureOverloaded,
 		"too many requests: the runner that serves models answers as many as it may")
+	errModelsBytes = schemas.NewFailure(schemas.FailureOverloaded,
+		"too many requests: the runner that serves models has taken in as much of others as it may")
 	errModelsStop = schemas.NewFailure(schemas.FailureConnection,
 		"connection lost: the runner that serves the model stops")
 	errModelGone = errors.New("the caller is gone")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
@@ -201,6 +202,60 @@ func TestWhatIsTooBig(t *testing.T) {
 			wantFailure(t, last, c.want)
 		})
 	}
+}
+
+// Requests that never become whole take no more memory than all requests may, and what has room again is served.
+func TestUploadsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := bustest.Connect(t, bustest.Server(t))
+	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		say(done("here"))
+		return nil
+	})
+	serveModels(t, c, model, models.ServerOptions{MaxTotal: 20_000})
+	inbox, err := c.NATS().SubscribeSync(c.NATS().NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(n int) {
+		t.Helper()
+		m := &nats.Msg{Subject: "agent.model.request", Reply: inbox.Subject, Data: make([]byte, n),
+			Header: nats.Header{schemas.HeaderModelSeq: {"1"}, schemas.HeaderModelMore: {"1"}}}
+		if err := c.NATS().PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := func() (control, text string) {
+		t.Helper()
+		m, err := inbox.NextMsg(30 * time.Second)
+		for err == nil && len(m.Data) == 0 { // a heartbeat
+			m, err = inbox.NextMsg(30 * time.Second)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Reply, string(m.Data)
+	}
+	begin(15_000)
+	first, text := said()
+	if !strings.Contains(text, `"call"`) {
+		t.Fatalf("the first: %s", text)
+	}
+	begin(6_000)
+	for text = ""; !strings.Contains(text, "has taken in as much of others as it may"); {
+		_, text = said() // the last of it says why
+	}
+	if err := c.NATS().PublishMsg(&nats.Msg{Subject: first,
+		Header: nats.Header{schemas.HeaderModelCancel: {"1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(text, `"aborted"`) {
+		_, text = said()
+	}
+	bustest.Eventually(t, "there is room again", func() bool {
+		_, last := asked(t, models.NewClient(c, models.ClientOptions{}), wholeRequest(strings.Repeat("x", 10_000)))
+		return last.Content.JoinText() == "here"
+	})
 }
 
 func TestNobodyServesModels(t *testing.T) {

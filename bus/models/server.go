@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,17 +31,19 @@ type ServerOptions struct {
 	StopTimeout time.Duration // what calls under way get when Run is to end; 0 is ten seconds
 	Heartbeat   time.Duration // longest without a message to a caller; 0 is a second
 	MaxBytes    int           // of a request; 0 is 64 MiB
+	MaxTotal    int           // bytes of the requests of all calls at work; 0 is 256 MiB
 	Logger      *slog.Logger  // nil discards
 }
 
 // ModelServer answers the model calls of [ModelClient]s. Any number share them, in as many processes. It sends what its
 // model says and nothing else: no key leaves the process.
 type Server struct {
-	conn  *bus.Conn
-	o     ServerOptions
-	slots chan struct{}
-	calls sync.WaitGroup
-	ready chan struct{}
+	conn     *bus.Conn
+	o        ServerOptions
+	slots    chan struct{}
+	calls    sync.WaitGroup
+	ready    chan struct{}
+	requests total
 
 	mu      sync.Mutex
 	serving map[string]*servedCall // by their ids
@@ -63,8 +66,9 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.MaxTotal = cmp.Or(o.MaxTotal, maxTotal)
 	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{}),
-		serving: map[string]*servedCall{}}
+		requests: total{limit: o.MaxTotal}, serving: map[string]*servedCall{}}
 }
 
 // Ready is closed once calls are taken.

@@ -168,11 +168,9 @@ func (t *Toolbox) record(entries map[string]schemas.ToolAnnouncement, e entry) {
 		delete(entries, e.key)
 		return
 	}
-	var a schemas.ToolAnnouncement
-	queue, _, ok := schemas.ParseAnnouncementKey(e.key)
-	err := json.Unmarshal(e.value, &a)
-	if err == nil && (!ok || a.Queue().Name() != queue) {
-		err = fmt.Errorf("it announces %q", a.Queue())
+	a, err := readAnnouncement(e.value)
+	if key := schemas.AnnouncementKey(a.Queue().Name(), a.Worker); err == nil && key != e.key {
+		err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name
 	}
 	if err == nil {
 		err = a.Queue().Check()
@@ -186,4 +184,21 @@ func (t *Toolbox) record(entries map[string]schemas.ToolAnnouncement, e entry) {
 		return
 	}
 	entries[e.key] = a
+}
+
+// readAnnouncement reads what a worker announces. It becomes part of the logs of sessions, so it has to keep to its
+// schema, but for a moment that cannot be read, which is left out.
+func readAnnouncement(value []byte) (a schemas.ToolAnnouncement, err error) {
+	if err := json.Unmarshal(value, &a); err != nil {
+		return a, err
+	}
+	checked := a
+	if since(a).IsZero() {
+		a.Since, checked.Since = "", time.Time{}.Format(time.RFC3339)
+	}
+	data, err := schemas.Marshal(checked)
+	if err == nil {
+		err = schemas.ValidateToolAnnouncement(data)
+	}
+	return a, err
 }

@@ -180,3 +180,24 @@ func TestToolboxWaitNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What a worker announces becomes part of the logs of sessions: it keeps to its schema, and is of who says it.
+func TestAForgedAnnouncementIsIgnored(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	for worker, def := range map[string]schemas.ToolDefinition{
+		"effect": {Effect: "harmless"}, "time": {TimeoutMs: -1}, "label": {Label: strings.Repeat("x", 1000)},
+		"scope": {Scopes: []string{""}}, "mode": {ExecutionMode: "at once"},
+	} {
+		def.Name = "forged"
+		bustest.Announce(t, c, worker, def)
+	}
+	put(t, c, "forged.w1", []byte(`{"name":"forged","worker":"w2","since":"2026-01-01T00:00:00Z"}`))
+	put(t, c, "forged.w2", []byte(`{"name":"forged","worker":"\u001b]0;x","since":"2026-01-01T00:00:00Z"}`))
+	put(t, c, "read.w1", []byte(`{"name":"read","worker":"w1","since":"\u001b]0;x"}`))
+	box := newToolbox(t, c)
+	all, err := box.Announcements(bustest.Deadline(t))
+	if err != nil || len(all) != 1 || all[0].Worker != "w1" || all[0].Since != "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

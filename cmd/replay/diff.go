@@ -204,5 +204,5 @@ func dash(text string) string {
 }
 
 func (a *app) jsonDiff(both [2]*compare.Conversation, d compare.Difference) error {
-	return json.NewEncoder(a.jsonOut()).Encode(compare.ReportOf(both, d))
+	return json.NewEncoder(cli.JSONOut(a.out, a.toTerm)).Encode(compare.ReportOf(both, d))
 }

@@ -84,7 +84,7 @@ func (a *app) printCloudEvent(ce event.Event) error {
 		return fmt.Errorf("event %s: payload is not JSON: %w", ce.ID(), err)
 	}
 	line.WriteByte('\n')
-	_, err = a.jsonOut().Write(line.Bytes())
+	_, err = cli.JSONOut(a.out, a.toTerm).Write(line.Bytes())
 	return err
 }
 

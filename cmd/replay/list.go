@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -110,7 +111,7 @@ func stateOf(s *loop.State) string {
 
 func (a *app) printList(all []summary, left int) error {
 	if a.o.json {
-		enc := json.NewEncoder(a.jsonOut())
+		enc := json.NewEncoder(cli.JSONOut(a.out, a.toTerm))
 		for _, s := range all {
 			if err := enc.Encode(s); err != nil {
 				return err

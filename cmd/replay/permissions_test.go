@@ -5,29 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// rolesOf are those of the table's row for a command.
-func rolesOf(t *testing.T, command string) []permissions.Name {
-	t.Helper()
-	for _, c := range permissions.Commands() {
-		if c.Name == command {
-			return c.Roles
-		}
-	}
-	t.Fatalf("the table has no row %q", command)
-	return nil
-}
 
 // TestCommandsWithTheirRoles has a user for each row of the table that is about replay, with its roles and no more. Its
 // commands work; with none of the roles they end with the name of what is missing.
@@ -39,7 +25,7 @@ func TestCommandsWithTheirRoles(t *testing.T) {
 	users := []permissions.User{{Name: "nobody", Password: "nobody", Roles: []permissions.Name{permissions.Sender},
 		Session: "s1"}}
 	for name, row := range rows {
-		users = append(users, permissions.User{Name: name, Password: name, Roles: rolesOf(t, row), Session: "s1"})
+		users = append(users, permissions.User{Name: name, Password: name, Roles: bustest.RolesOf(t, row), Session: "s1"})
 	}
 	url := serveUsers(t, users)
 	conn, err := bus.Connect(t.Context(), bus.ConnOptions{URL: strings.Replace(url, "//", "//admin:admin@", 1)})
@@ -93,24 +79,5 @@ func serveUsers(t *testing.T, users []permissions.User) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatalf("%v in:\n%s", err, config)
-	}
-	o.Host, o.Port, o.JetStream, o.StoreDir = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir()
-	o.NoLog, o.NoSigs = true, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the server is not ready")
-	}
-	return s.ClientURL()
+	return bustest.Configured(t, config).ClientURL()
 }

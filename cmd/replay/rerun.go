@@ -166,7 +166,7 @@ func (a *app) reran(r *rerun.Rerun, result client.Result) error {
 		}
 	}
 	if a.o.json {
-		if err := json.NewEncoder(a.jsonOut()).Encode(o); err != nil {
+		if err := json.NewEncoder(cli.JSONOut(a.out, a.toTerm)).Encode(o); err != nil {
 			return err
 		}
 	} else {

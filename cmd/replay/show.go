@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -52,7 +53,7 @@ func runState(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	enc := json.NewEncoder(a.jsonOut())
+	enc := json.NewEncoder(cli.JSONOut(a.out, a.toTerm))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(state)

@@ -12,10 +12,9 @@ import (
 // maxLine is how many characters of a line are shown where lines are cut.
 const maxLine = 400
 
-// oneLine is Visible on one line, cut at a number of characters.
+// oneLine is [cli.OneLine], cut at a number of characters.
 func oneLine(s string, limit int) string {
-	s = cli.Visible(cutText(s, limit))
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(s)
+	return cli.OneLine(cutText(s, limit))
 }
 
 // cutText cuts a text at a number of characters and says how many are missing; 0 is no limit.

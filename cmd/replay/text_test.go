@@ -43,7 +43,7 @@ func TestJSONForTerminal(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	in := "{\"a\":\"é\u009b\u202e\U000e0041\x7f\"}\n"
-	if n, err := (jsonForTerminal{&b}).Write([]byte(in)); n != len(in) || err != nil {
+	if n, err := cli.JSONOut(&b, true).Write([]byte(in)); n != len(in) || err != nil {
 		t.Fatal(n, err)
 	}
 	if got, want := b.String(), "{\"a\":\"é\\u009b\\u202e\\udb40\\udc41\\u007f\"}\n"; got != want {

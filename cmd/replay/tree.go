@@ -89,7 +89,7 @@ func (a *app) familyOf(ctx context.Context, session string, all []eventstore.Ses
 
 func (a *app) printTrees(roots []*family.Node) error {
 	if a.o.json {
-		enc := json.NewEncoder(a.jsonOut())
+		enc := json.NewEncoder(cli.JSONOut(a.out, a.toTerm))
 		for _, n := range roots {
 			if err := enc.Encode(n); err != nil {
 				return err

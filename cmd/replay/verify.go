@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -80,7 +81,7 @@ func (a *app) verify(ctx context.Context, session string) verdict {
 func (a *app) printVerdict(v verdict) error {
 	defer a.out.Flush() // a long log takes a while: say at once what is known
 	if a.o.json {
-		return json.NewEncoder(a.jsonOut()).Encode(v)
+		return json.NewEncoder(cli.JSONOut(a.out, a.toTerm)).Encode(v)
 	}
 	fmt.Fprintf(a.out, "%s: ", v.Session)
 	if !v.OK {

@@ -50,7 +50,7 @@ func (a *approver) event(ctx context.Context, e schemas.Event) {
 }
 
 func (a *approver) requested(ctx context.Context, d schemas.ApprovalRequested) {
-	text := fmt.Sprintf("call %s waits for approval: %s %s", d.Call, d.ToolName, view.Compact(d.Args))
+	text := fmt.Sprintf("call %s waits for approval: %s %s", d.Call, d.ToolName, view.Whole(d.Args))
 	if d.Reason != "" {
 		text += " (" + d.Reason + ")"
 	}

@@ -112,3 +112,38 @@ func TestListToolsSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What workers, profiles and files of a workspace say cannot drive the terminal of who lists it, nor look like a row.
+func TestListingsAreVisible(t *testing.T) {
+	t.Parallel()
+	const evil = "x\x1b]0;owned\a\u009b2J\u202e\nbash  -  -  read_only"
+	w := newWorld(t)
+	profile, err := json.Marshal(schemas.Profile{Description: evil, Tools: []string{evil}, Model: &schemas.ModelRef{ID: evil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.conn.JetStream().Publish(t.Context(), "$KV."+schemas.BucketProfiles+".p", profile); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"profiles", "--nats", w.url}, func(string) string { return "" }, &out,
+		&out); err != nil {
+		t.Fatal(err)
+	}
+	shown := listing.SessionTools{Session: "s1", RunID: evil, Profile: evil,
+		Layers: []schemas.ToolLayer{{Name: evil, Added: []string{evil}, Changed: []string{evil},
+			Removed: []schemas.ToolRemoval{{Name: evil, Reason: evil}}}},
+		Tools:   []schemas.ToolDefinition{{Name: evil, Version: evil, Workspace: evil, Effect: evil}},
+		Sources: []schemas.PromptSource{{Kind: evil, Name: evil, Path: evil, SHA256: evil}}}
+	if err := shown.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if err := listing.PrintTools([]listing.ServedTool{{Name: evil, Version: evil, Workspace: evil, Effect: evil,
+		Workers: []listing.ServedBy{{ID: evil, Since: evil}}}}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.ContainsAny(text, "\x1b\a\u009b\u202e") || strings.Contains(text, "\nbash") ||
+		!strings.Contains(text, `\x1b]0;owned`) {
+		t.Errorf("shown:\n%q", text)
+	}
+}

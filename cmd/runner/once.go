@@ -115,7 +115,7 @@ func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) (*oneShot, err
 	}
 	s := &oneShot{session: c.Session(once.Session), prompt: in}
 	if once.JSON {
-		s.show = view.JSON{Out: io.Stdout}
+		s.show = view.JSON{Out: cli.JSONOut(io.Stdout, cli.IsTerminal(io.Stdout))}
 	} else {
 		s.terminal = view.NewTerminal(io.Stdout, cli.WantsColour(io.Stdout, io.Getenv))
 		s.show = s.terminal

@@ -5,23 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// rolesOf are those of the table's row for a command.
-func rolesOf(t *testing.T, command string) []permissions.Name {
-	t.Helper()
-	for _, c := range permissions.Commands() {
-		if c.Name == command {
-			return c.Roles
-		}
-	}
-	t.Fatalf("the table has no row %q", command)
-	return nil
-}
 
 // TestCommandsWithTheirRoles has a user for each row of the table that is about the runner, with its roles and no more.
 // Its commands work; with other roles they end with the name of what is missing.
@@ -35,7 +24,7 @@ func TestCommandsWithTheirRoles(t *testing.T) {
 	}
 	roles := map[string][]permissions.Name{"nobody": {permissions.Approver}}
 	for user, row := range rows {
-		roles[user] = rolesOf(t, row)
+		roles[user] = bustest.RolesOf(t, row)
 	}
 	g := newGuarded(t, roles)
 	w := &world{t: t, url: g.url, conn: g.conn(admin), root: t.TempDir()}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/schemas"
@@ -62,7 +63,7 @@ func TestCallerIsAnswered(t *testing.T) {
 	if got.Result.Content.JoinText() != `{"a":1}` || got.IsError || got.Worker != "w1" {
 		t.Errorf("%+v", got)
 	}
-	if call := within(t, seen); call.Session != "mcp-x" || !strings.HasPrefix(call.IdempotencyKey, "mcp-x/c1/") {
+	if call := bustest.Within(t, seen); call.Session != "mcp-x" || !strings.HasPrefix(call.IdempotencyKey, "mcp-x/c1/") {
 		t.Errorf("%+v", call)
 	}
 	if d := cmp.Diff([]string{"half"}, halves); d != "" {
@@ -92,15 +93,15 @@ func TestCallerGivesUp(t *testing.T) {
 		return cancel, ended
 	}
 	stopWorking, working := call()
-	within(t, g.begun)
+	bustest.Within(t, g.begun)
 	stopWaiting, waiting := call()
-	r.eventually("two calls are in the queue", func() bool { return r.waiting() == 2 })
+	bustest.Eventually(t, "two calls are in the queue", func() bool { return r.waiting() == 2 })
 	stopWaiting(stop)
-	if err := within(t, waiting); !errors.Is(err, stop) {
+	if err := bustest.Within(t, waiting); !errors.Is(err, stop) {
 		t.Errorf("the call that waits: %v", err)
 	}
 	stopWorking(stop)
-	if err := within(t, working); !errors.Is(err, stop) {
+	if err := bustest.Within(t, working); !errors.Is(err, stop) {
 		t.Errorf("the call at work: %v", err)
 	}
 	r.settled()
@@ -125,7 +126,7 @@ func TestCallOfACallerThatIsGoneIsDropped(t *testing.T) {
 	r.settled()
 	r.call("echo", `{}`)
 	r.wantText("ran", false)
-	if key := within(t, begun); key == string(req.Call) {
+	if key := bustest.Within(t, begun); key == string(req.Call) {
 		t.Error("the call was executed")
 	}
 }
@@ -176,7 +177,8 @@ func TestReplyToAnInbox(t *testing.T) {
 	req.ReplyTo = inbox
 	r.dispatch(req)
 	var got schemas.ToolAnswer
-	if err := json.Unmarshal(within(t, answers).Data, &got); err != nil || got.Result.Content.JoinText() != `{"x":1}` {
+	err = json.Unmarshal(bustest.Within(t, answers).Data, &got)
+	if err != nil || got.Result.Content.JoinText() != `{"x":1}` {
 		t.Errorf("%v, %+v", err, got)
 	}
 	r.settled()
@@ -195,7 +197,7 @@ func TestCallerWhoseAnswerIsLost(t *testing.T) {
 		_, err := caller.Call(soon(t), "mcp-x", schemas.ToolDefinition{Name: "echo"}, json.RawMessage(`{}`), nil)
 		ended <- err
 	}()
-	r.eventually("the call waits", func() bool { return r.waiting() == 1 })
+	bustest.Eventually(t, "the call waits", func() bool { return r.waiting() == 1 })
 	stream, err := r.conn.JetStream().Stream(r.ctx(), schemas.StreamTools)
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +205,8 @@ func TestCallerWhoseAnswerIsLost(t *testing.T) {
 	if err := stream.Purge(r.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	if err := within(t, ended); err == nil || !strings.Contains(err.Error(), "the outcome of this call is unknown") {
+	err = bustest.Within(t, ended)
+	if err == nil || !strings.Contains(err.Error(), "the outcome of this call is unknown") {
 		t.Errorf("%v", err)
 	}
 }

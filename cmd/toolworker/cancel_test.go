@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -47,7 +48,7 @@ func TestCancelKillsTheProcessGroup(t *testing.T) {
 	r.wantText("Command aborted", true)
 	ended := make(chan error, 1)
 	go func() { _, err := pipe.Read(ready); ended <- err }()
-	if err := within(t, ended); err != io.EOF {
+	if err := bustest.Within(t, ended); err != io.EOF {
 		t.Errorf("somebody still holds the pipe: %v", err)
 	}
 	r.settled()
@@ -58,7 +59,7 @@ func TestCancelBeforeTheCallBegins(t *testing.T) {
 	r, g := newRig(t), newGate()
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	first := r.call("gate", `{}`)
-	within(t, g.begun)
+	bustest.Within(t, g.begun)
 	second := r.call("gate", `{}`)
 	// Cancellations are taken in order: when the first call ends, that of the second has arrived.
 	for _, req := range []schemas.ToolRequest{second, first} {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
 )
@@ -14,10 +15,10 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	tool := newTool("gate", "", g.execute)
 	w := r.serve(1, worker.Options{ID: "w1", Tools: []tools.Tool{tool}})
 	r.call("gate", `{}`)
-	within(t, g.begun)
+	bustest.Within(t, g.begun)
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.stop() }()
-	r.eventually("announcements are withdrawn while the call goes on",
+	bustest.Eventually(t, "announcements are withdrawn while the call goes on",
 		func() bool { return r.announcement("gate", "w1") == nil })
 	second := r.call("gate", `{}`)
 	select {
@@ -29,11 +30,11 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	}
 	g.pass <- struct{}{}
 	r.wantText("passed", false)
-	if err := within(t, stopped); err != nil {
+	if err := bustest.Within(t, stopped); err != nil {
 		t.Error(err)
 	}
 	r.serve(1, worker.Options{ID: "w2", Tools: []tools.Tool{tool}}) // gets what was left
-	if key := within(t, g.begun); key != string(second.Call) {
+	if key := bustest.Within(t, g.begun); key != string(second.Call) {
 		t.Errorf("call %s", key)
 	}
 	g.pass <- struct{}{}
@@ -47,7 +48,7 @@ func TestDrainCutsLongCallsOff(t *testing.T) {
 	w := r.serve(1, worker.Options{StopTimeout: 50 * time.Millisecond,
 		Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	r.call("gate", `{}`)
-	within(t, g.begun)
+	bustest.Within(t, g.begun)
 	if err := w.stop(); err != nil {
 		t.Error(err)
 	}

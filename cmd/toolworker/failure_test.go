@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -94,7 +95,7 @@ func TestCallsThatCannotBeAnswered(t *testing.T) {
 		}
 	}
 	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "", echo)}})
-	if got := within(t, dead); got != "agent.dead.AGENT_TOOL.s1" {
+	if got := bustest.Within(t, dead); got != "agent.dead.AGENT_TOOL.s1" {
 		t.Errorf("dead letter at %s", got)
 	}
 	r.settled()
@@ -125,7 +126,7 @@ func TestAToolThatDoesNotStopIsLeftBehind(t *testing.T) {
 	r.serve(1, worker.Options{Tools: []tools.Tool{deaf}, AbandonAfter: 50 * time.Millisecond})
 	for range 2 {
 		r.call("deaf", `{}`)
-		within(t, calls)
+		bustest.Within(t, calls)
 		r.wantText("Tool timed out after 0.03 seconds. It did not stop when it was told to: it may still be running", true)
 	}
 	r.settled()
@@ -147,15 +148,15 @@ func TestReadTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t)
-	r.start(new(text), "--id", "w9", "--root", root, "--tools", "grep,find,read", "--read-timeout", "50ms")
-	r.eventually("grep is announced", func() bool { return r.announcement("grep", "w9") != nil })
+	r.start(new(bustest.Log), "--id", "w9", "--root", root, "--tools", "grep,find,read", "--read-timeout", "50ms")
+	bustest.Eventually(t, "grep is announced", func() bool { return r.announcement("grep", "w9") != nil })
 	r.call("grep", `{"pattern":"y"}`)
 	r.wantText("Tool timed out after 0.05 seconds", true)
 	r.call("find", `{"pattern":"lon*"}`)
 	r.wantText("long", false)
 	r.settled()
-	r.start(new(text), "--id", "w8", "--root", root, "--tools", "ls", "--read-timeout", "0")
-	r.eventually("ls is announced", func() bool { return r.announcement("ls", "w8") != nil })
+	r.start(new(bustest.Log), "--id", "w8", "--root", root, "--tools", "ls", "--read-timeout", "0")
+	bustest.Eventually(t, "ls is announced", func() bool { return r.announcement("ls", "w8") != nil })
 	for name, want := range map[string]bool{"grep": true, "ls": false} {
 		id := map[string]string{"grep": "w9", "ls": "w8"}[name]
 		if got := strings.Contains(string(r.announcement(name, id).Value()), `"timeoutMs":50`); got != want {

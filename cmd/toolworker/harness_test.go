@@ -130,7 +130,7 @@ func (r *rig) serve(concurrency int, o worker.Options) *running {
 	for _, tool := range o.Tools {
 		tool.Workspace = cmp.Or(tool.Workspace, o.Workspace)
 		queue := tool.Queue().Name()
-		r.eventually("announcement of "+queue, func() bool { return r.announcement(queue, o.ID) != nil })
+		bustest.Eventually(r.t, "announcement of "+queue, func() bool { return r.announcement(queue, o.ID) != nil })
 	}
 	return run
 }
@@ -146,20 +146,6 @@ func (r *rig) announcement(queue, id string) jetstream.KeyValueEntry {
 		return nil
 	}
 	return entry
-}
-
-func (r *rig) eventually(what string, ok func() bool) {
-	r.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(deadline)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			r.t.Fatalf("never happened: %s", what)
-		}
-	}
 }
 
 // request makes the next call of session s1.
@@ -187,7 +173,7 @@ func (r *rig) call(tool, args string) schemas.ToolRequest {
 // answer is the next result, validated by its schema.
 func (r *rig) answer() (schemas.ToolResponse, *nats.Msg) {
 	r.t.Helper()
-	msg := within(r.t, r.results)
+	msg := bustest.Within(r.t, r.results)
 	id, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
 	if err != nil {
 		r.t.Fatalf("result %s: %v", msg.Data, err)
@@ -220,18 +206,7 @@ func (r *rig) waiting() uint64 {
 
 func (r *rig) settled() {
 	r.t.Helper()
-	r.eventually("every call is acknowledged", func() bool { return r.waiting() == 0 })
-}
-
-func within[T any](t *testing.T, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(deadline):
-		t.Fatal("waited too long")
-		panic("unreachable")
-	}
+	bustest.Eventually(r.t, "every call is acknowledged", func() bool { return r.waiting() == 0 })
 }
 
 type execute = func(ctx context.Context, call tools.Call) (schemas.ToolResult, error)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -79,7 +80,7 @@ func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
 	r, g := newRig(t), newGate()
 	r.serve(2, worker.Options{Tools: []tools.Tool{newTool("gate", "", g.execute)}})
 	req := r.call("gate", `{}`)
-	within(t, g.begun)
+	bustest.Within(t, g.begun)
 	data, err := schemas.Marshal(req)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func TestADeliveryThatTheServerHasForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the call is delivered again", func() bool {
+	bustest.Eventually(t, "the call is delivered again", func() bool {
 		info, err := consumer.Info(r.ctx())
 		return err == nil && info.NumAckPending == 2
 	})
@@ -114,7 +115,7 @@ func TestLongCallsAreKept(t *testing.T) {
 	r.serve(1, worker.Options{ID: "w1", Tools: []tools.Tool{tool}})
 	r.serve(1, worker.Options{ID: "w2", Tools: []tools.Tool{tool}})
 	r.call("gate", `{}`)
-	within(t, g.begun)
+	bustest.Within(t, g.begun)
 	select {
 	case <-g.begun:
 		t.Error("the call was executed twice")

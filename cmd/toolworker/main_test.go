@@ -6,29 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
-
-// text is a log that may still be written to while it is read: Watermill's router says a last word after it has ended.
-type text struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *text) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // The command as a whole: it starts on a server where nothing is set up, serves the built-in tools, keeps them in their
 // root, logs nothing of what they say, and drains.
@@ -45,14 +27,14 @@ func TestCommand(t *testing.T) {
 	environ := []string{"PATH=" + os.Getenv("PATH"), "API_KEY=secret", "EXTRA=1"}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var log text
+	var log bustest.Log
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"--nats", r.server.ClientURL(), "--id", "w9", "--env", "EXTRA"}, getenv, environ,
 			strings.NewReader(""), &log, &log)
 	}()
 	for _, tool := range []string{"read", "ls", "bash"} {
-		r.eventually("announcement of "+tool, func() bool { return r.announcement(tool, "w9") != nil })
+		bustest.Eventually(t, "announcement of "+tool, func() bool { return r.announcement(tool, "w9") != nil })
 	}
 	r.call("read", `{"path":"a.txt"}`)
 	r.wantText("content of a\n", false)
@@ -68,7 +50,7 @@ func TestCommand(t *testing.T) {
 	r.wantText("Access denied: /etc/passwd is outside "+real+", and only files inside may be used", true)
 	r.settled()
 	cancel()
-	if err := within(t, ended); err != nil {
+	if err := bustest.Within(t, ended); err != nil {
 		t.Error(err)
 	}
 	for _, said := range []string{"content of a", "a.txt", "secret"} {

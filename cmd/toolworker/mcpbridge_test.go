@@ -9,25 +9,28 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // bridge runs the command with the zoo as its MCP server.
-func (r *rig) bridge(log *text, args ...string) (dir string) {
+func (r *rig) bridge(log *bustest.Log, args ...string) (dir string) {
 	r.t.Helper()
 	dir = r.t.TempDir()
 	r.start(log, append([]string{"--id", "w9", "--tools", "ls", "--mcp-server",
 		"zoo=" + self(r.t) + " " + asMCPServer + " " + dir}, args...)...)
-	r.eventually("the zoo's tools are announced", func() bool { return r.announcement("zoo_echo", "w9-zoo-1") != nil })
+	bustest.Eventually(r.t, "the zoo's tools are announced", func() bool {
+		return r.announcement("zoo_echo", "w9-zoo-1") != nil
+	})
 	return dir
 }
 
 func TestToolsOfMCPServersAreServed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	var log text
+	var log bustest.Log
 	r.bridge(&log)
-	r.eventually("the built-in tool is announced", func() bool { return r.announcement("ls", "w9") != nil })
+	bustest.Eventually(t, "the built-in tool is announced", func() bool { return r.announcement("ls", "w9") != nil })
 	r.call("zoo_echo", `{"v":1}`)
 	got, _ := r.answer()
 	if image, ok := got.Result.Content[1].(schemas.Image); got.IsError || got.Result.Content.JoinText() != `{"v":1}` ||
@@ -44,13 +47,15 @@ func TestToolsOfMCPServersAreServed(t *testing.T) {
 func TestToolsOfMCPServersChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.bridge(new(text))
+	r.bridge(new(bustest.Log))
 	r.call("zoo_grow", `{}`)
 	if got, _ := r.answer(); got.IsError {
 		t.Errorf("%+v", got)
 	}
-	r.eventually("the new list is announced", func() bool { return r.announcement("zoo_grown", "w9-zoo-2") != nil })
-	r.eventually("the old one is withdrawn", func() bool { return r.announcement("zoo_echo", "w9-zoo-1") == nil })
+	bustest.Eventually(t, "the new list is announced", func() bool {
+		return r.announcement("zoo_grown", "w9-zoo-2") != nil
+	})
+	bustest.Eventually(t, "the old one is withdrawn", func() bool { return r.announcement("zoo_echo", "w9-zoo-1") == nil })
 	r.call("zoo_grown", `{}`)
 	if got, _ := r.answer(); got.IsError || got.Worker != "w9-zoo-2" {
 		t.Errorf("%+v", got)
@@ -60,13 +65,13 @@ func TestToolsOfMCPServersChange(t *testing.T) {
 func TestMCPServerDies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.bridge(new(text))
+	r.bridge(new(bustest.Log))
 	r.call("zoo_die", `{}`)
 	if got, _ := r.answer(); !got.IsError || !strings.Contains(got.Result.Content.JoinText(),
 		"The outcome of this call is unknown") {
 		t.Errorf("%+v", got)
 	}
-	r.eventually("it is back", func() bool {
+	bustest.Eventually(t, "it is back", func() bool {
 		r.call("zoo_echo", `{}`)
 		got, _ := r.answer()
 		return !got.IsError
@@ -80,19 +85,19 @@ func TestMCPServerDies(t *testing.T) {
 func TestMCPAllTheWayRound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	dir := r.bridge(new(text))
+	dir := r.bridge(new(bustest.Log))
 	url, _ := r.serveMCP()
 	c := connectMCP(t, &sdk.StreamableClientTransport{Endpoint: url})
 	c.wantText("zoo_echo", `{"v":[1,2]}`, `{"v":[1,2]}`, false)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { _, err := c.call(ctx, "zoo_wait", `{}`); ended <- err }()
-	if p := within(t, c.progress); p.ProgressToken != "p-zoo_wait" || p.Progress != 2 || p.Total != 4 ||
+	if p := bustest.Within(t, c.progress); p.ProgressToken != "p-zoo_wait" || p.Progress != 2 || p.Total != 4 ||
 		p.Message != "half" {
 		t.Errorf("progress %+v", p)
 	}
 	cancel()
-	if err := within(t, ended); err == nil {
+	if err := bustest.Within(t, ended); err == nil {
 		t.Error("a cancelled call has a result")
 	}
 	r.exists(filepath.Join(dir, "cancelled"))
@@ -108,10 +113,10 @@ func TestMCPServersFromAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.start(new(text), "--id", strings.Repeat("w", 64), "--tools", "", "--mcp-config", file)
+	r.start(new(bustest.Log), "--id", strings.Repeat("w", 64), "--tools", "", "--mcp-config", file)
 	id := workerID(strings.Repeat("w", 64), "my-zoo", 1)
 	if err := schemas.CheckToken("worker id", id); err != nil {
 		t.Error(err)
 	}
-	r.eventually("its tools are announced", func() bool { return r.announcement("my-zoo_echo", id) != nil })
+	bustest.Eventually(t, "its tools are announced", func() bool { return r.announcement("my-zoo_echo", id) != nil })
 }

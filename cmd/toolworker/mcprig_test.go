@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/cmd/internal/signals"
 )
 
@@ -81,7 +82,7 @@ func zoo(dir string) *sdk.Server {
 }
 
 // start runs the command until the test ends, and returns what ends it before.
-func (r *rig) start(log *text, args ...string) (stop func() error) {
+func (r *rig) start(log *bustest.Log, args ...string) (stop func() error) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -94,7 +95,7 @@ func (r *rig) start(log *text, args ...string) (stop func() error) {
 	stopped := false
 	stop = func() error {
 		if cancel(); !stopped {
-			err, stopped = within(r.t, ended), true
+			err, stopped = bustest.Within(r.t, ended), true
 		}
 		return err
 	}
@@ -109,9 +110,9 @@ func (r *rig) start(log *text, args ...string) (stop func() error) {
 // serveMCP runs the command as an MCP server over HTTP and returns its URL.
 func (r *rig) serveMCP(args ...string) (url string, stop func() error) {
 	r.t.Helper()
-	var log text
+	var log bustest.Log
 	stop = r.start(&log, append([]string{"--mcp-http", "127.0.0.1:0"}, args...)...)
-	r.eventually("the MCP server listens", func() bool {
+	bustest.Eventually(r.t, "the MCP server listens", func() bool {
 		_, rest, ok := strings.Cut(log.String(), "url=")
 		url, _, _ = strings.Cut(rest, "\n")
 		return ok
@@ -192,7 +193,7 @@ func saidText(r *sdk.CallToolResult) string {
 
 func (r *rig) exists(path string) {
 	r.t.Helper()
-	r.eventually(path+" is there", func() bool { _, err := os.Stat(path); return err == nil })
+	bustest.Eventually(r.t, path+" is there", func() bool { _, err := os.Stat(path); return err == nil })
 }
 
 // soon is a context for a step of a test.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -86,13 +87,13 @@ func TestMCPServerOffersWhatIsAnnounced(t *testing.T) {
 			}
 		}
 		w := r.serve(1, worker.Options{ID: "w2", Tools: []tools.Tool{newTool("late", "", echo)}})
-		within(t, c.changed)
-		r.eventually("the new tool is offered", func() bool { return slices.Contains(c.names(), "late") })
+		bustest.Within(t, c.changed)
+		bustest.Eventually(t, "the new tool is offered", func() bool { return slices.Contains(c.names(), "late") })
 		c.wantText("late", `{"v":1}`, `{"v":1}`, false)
 		if err := w.stop(); err != nil {
 			t.Error(err)
 		}
-		r.eventually("it is offered no more", func() bool { return !slices.Contains(c.names(), "late") })
+		bustest.Eventually(t, "it is offered no more", func() bool { return !slices.Contains(c.names(), "late") })
 	})
 }
 
@@ -121,7 +122,7 @@ func TestMCPServerAnswers(t *testing.T) {
 			t.Errorf("details %s, %v", details, err)
 		}
 		c.wantText("steps", `{}`, "done", false)
-		if p := within(t, c.progress); p.ProgressToken != "p-steps" || p.Message != "one" || p.Progress != 1 {
+		if p := bustest.Within(t, c.progress); p.ProgressToken != "p-steps" || p.Message != "one" || p.Progress != 1 {
 			t.Errorf("progress %+v", p)
 		}
 		r.settled()
@@ -137,9 +138,9 @@ func TestMCPServerCancels(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { _, err := c.call(ctx, "gate", `{}`); ended <- err }()
-		within(t, g.begun)
+		bustest.Within(t, g.begun)
 		cancel()
-		if err := within(t, ended); err == nil {
+		if err := bustest.Within(t, ended); err == nil {
 			t.Error("a cancelled call has a result")
 		}
 		r.settled() // its worker has the cancellation
@@ -155,7 +156,7 @@ func TestMCPServerWhoseClientGoes(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); _, _ = c.call(ctx, "gate", `{}`) }()
 		c.t.Cleanup(func() { cancel(); <-ended })
-		within(c.t, g.begun)
+		bustest.Within(c.t, g.begun)
 	}
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
@@ -180,7 +181,7 @@ func TestMCPServerWhoseClientGoes(t *testing.T) {
 		exited := make(chan error, 1)
 		go func() { exited <- cmd.Wait() }()
 		r.settled()
-		if err := within(t, exited); err != nil {
+		if err := bustest.Within(t, exited); err != nil {
 			t.Errorf("the process: %v", err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -67,10 +68,10 @@ func TestMetricsOfWorkers(t *testing.T) {
 	for _, name := range []string{"echo", "limited", "broken", "panics"} {
 		r.call(name, `{}`)
 		r.answer()
-		within(t, traced)
+		bustest.Within(t, traced)
 	}
 	req := r.call("cancelled", `{}`)
-	within(t, begun)
+	bustest.Within(t, begun)
 	if got := gathered(t, registry)["loopbus_toolworker_calls_in_flight cancelled"]; got != 1 {
 		t.Errorf("%v calls of cancelled in flight", got)
 	}
@@ -78,7 +79,7 @@ func TestMetricsOfWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.answer()
-	if got := within(t, traced); got != "cancelled cancelled" {
+	if got := bustest.Within(t, traced); got != "cancelled cancelled" {
 		t.Errorf("the span ended with %q", got)
 	}
 	malformed := r.request("echo", `{}`)
@@ -87,7 +88,7 @@ func TestMetricsOfWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the message that is no call is counted", func() bool {
+	bustest.Eventually(t, "the message that is no call is counted", func() bool {
 		return gathered(t, registry)["loopbus_toolworker_calls_rejected_total foreign echo"] > 0
 	})
 	got := gathered(t, registry)

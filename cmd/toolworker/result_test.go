@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
@@ -82,9 +83,9 @@ func TestResultIsStoredBeforeTheCallIsSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.call("echo", `{}`)
-	within(t, ran)
+	bustest.Within(t, ran)
 	for tried := 0; tried < 2; {
-		if strings.Contains(within(t, log), "result not stored, trying again") {
+		if strings.Contains(bustest.Within(t, log), "result not stored, trying again") {
 			tried++
 		}
 	}
@@ -128,7 +129,7 @@ func TestUpdatesAreJoined(t *testing.T) {
 	r.call("chatty", `{}`)
 	r.wantText("done", false)
 	for n, want := range []string{"first", "last"} {
-		msg := within(t, r.updates)
+		msg := bustest.Within(t, r.updates)
 		u, err := schemas.DecodeUpdate(msg.Header, msg.Data)
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/workspace"
@@ -79,9 +80,9 @@ func TestOutputsAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dir := filepath.Join(t.TempDir(), "outputs")
-	r.start(new(text), "--id", "w9", "--root", t.TempDir(), "--tools", "bash,read", "--bash-output-dir", dir,
+	r.start(new(bustest.Log), "--id", "w9", "--root", t.TempDir(), "--tools", "bash,read", "--bash-output-dir", dir,
 		"--bash-output-size", "20K")
-	r.eventually("both are announced", func() bool {
+	bustest.Eventually(t, "both are announced", func() bool {
 		return r.announcement("bash", "w9") != nil && r.announcement("read", "w9") != nil
 	})
 	r.call("bash", `{"command":"seq 1 10000"}`)
@@ -119,15 +120,15 @@ func TestCommandInASandbox(t *testing.T) {
 				sandbox, "--bash-memory", "1G",
 				"--mcp-token-file", creds}
 			if missing != nil {
-				var log text
+				var log bustest.Log
 				err := run(soon(t), args, func(string) string { return "" }, os.Environ(), strings.NewReader(""), &log, &log)
 				if err == nil || !strings.Contains(err.Error(), "sandbox "+sandbox) {
 					t.Errorf("without it: %v", err)
 				}
 				return
 			}
-			r.start(new(text), args[2:]...)
-			r.eventually("bash is announced", func() bool { return r.announcement("bash", "w9") != nil })
+			r.start(new(bustest.Log), args[2:]...)
+			bustest.Eventually(t, "bash is announced", func() bool { return r.announcement("bash", "w9") != nil })
 			r.call("bash", `{"command":"ulimit -v; cat mcp.token 2>/dev/null; touch /etc/loopbus-test 2>/dev/null || echo `+
 				`refused"}`)
 			r.wantText("1048576\nrefused\n", false)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -90,12 +91,12 @@ func (s *stream) start(id string) (stop func() <-chan error) {
 	}
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended
-		within(s.t, done)
+		bustest.Within(s.t, done)
 		if s.t.Failed() {
 			s.t.Logf("worker %s: %s", id, log.String())
 		}
 	})
-	s.eventually("worker "+id+" serves", func() bool { return s.announcement("bash", id) != nil })
+	bustest.Eventually(s.t, "worker "+id+" serves", func() bool { return s.announcement("bash", id) != nil })
 	return stop
 }
 

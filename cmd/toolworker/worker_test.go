@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -50,7 +51,7 @@ func TestCallIsAnsweredOnce(t *testing.T) {
 		msg.Header.Get(schemas.HeaderTraceParent) != req.TraceParent {
 		t.Errorf("header %v", msg.Header)
 	}
-	update := within(t, r.updates)
+	update := bustest.Within(t, r.updates)
 	u, err := schemas.DecodeUpdate(update.Header, update.Data)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestAnnouncementsLiveAsLongAsTheWorker(t *testing.T) {
 	if err != nil || raw.Header.Get("Nats-TTL") != "1s" {
 		t.Errorf("header %v, %v", raw.Header, err)
 	}
-	r.eventually("it is renewed past its time to live", func() bool {
+	bustest.Eventually(t, "it is renewed past its time to live", func() bool {
 		now := r.announcement("echo", "w1")
 		return now != nil && now.Created().Sub(entry.Created()) > time.Second
 	})
@@ -132,7 +133,7 @@ func TestConcurrency(t *testing.T) {
 		r.call("gate", `{}`)
 	}
 	for range 3 {
-		within(t, g.begun)
+		bustest.Within(t, g.begun)
 	}
 	for range 9 {
 		g.pass <- struct{}{}

@@ -128,6 +128,28 @@ func everythingTwice(t *testing.T, nc *nats.Conn) {
 	}
 }
 
+// What goes away when a server is back is asked again, and what does not is told.
+func TestErrorsThatPassInJavaScript(t *testing.T) {
+	t.Parallel()
+	needsNode(t)
+	node := exec.CommandContext(t.Context(), "node", "testdata/passing.mjs")
+	node.Env = append(os.Environ(), "MODULES="+example(t, "node"))
+	out, err := node.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `nobody: true
+nobody, of a request: true
+late: true
+lost: true
+closed: false
+denied: false
+`
+	if string(out) != want {
+		t.Errorf("passing are\n%swant\n%s", out, want)
+	}
+}
+
 // The server is restarted while a reply is streamed: a program that follows the run with the JavaScript client sees
 // what the log has, each event once, and updates in order, each once.
 func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
@@ -298,6 +320,7 @@ func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 
 // The example prompts a session, and prints the reply.
 func TestJavaScriptExample(t *testing.T) {
+	t.Parallel()
 	needsNode(t)
 	w := newWorld(t)
 	cmd := exec.Command("node", example(t, "node", "prompt.mjs"), "hello")

@@ -11,6 +11,7 @@ import (
 
 // The example in Go: a dozen lines and tools/worker do everything.
 func TestGo(t *testing.T) {
+	t.Parallel()
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -25,6 +26,7 @@ func TestGo(t *testing.T) {
 }
 
 func TestNode(t *testing.T) {
+	t.Parallel()
 	_, modules := os.Stat(example(t, "node", "node_modules", "@nats-io", "jetstream"))
 	needs(t, "install Node.js 18 or later and run npm ci in docs/examples/node", program("node"), modules)
 	w := newWorld(t)
@@ -39,6 +41,7 @@ func TestNode(t *testing.T) {
 }
 
 func TestShell(t *testing.T) {
+	t.Parallel()
 	needs(t, "install bash 5 and jq, and the nats command: go install -C docs/examples/shell "+
 		"github.com/nats-io/natscli/nats",
 		program("bash"), program("jq"), program("nats"))

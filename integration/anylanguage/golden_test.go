@@ -35,6 +35,7 @@ const goldenCall = "c9"
 // A runner of this version is served by workers of every version: it offers what they announce, sends calls that have
 // all that they read, and takes their answers.
 func TestIsServedByOlderWorkers(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "codec", "testdata", "golden", "*", "wire.ndjson"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden messages: %v", err)

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
@@ -19,8 +20,11 @@ import (
 // its source.
 const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
 
+// atOnce is how many tests run at once. They wait for programs most of the time.
+const atOnce = 6
+
 func TestMain(m *testing.M) {
-	if err := process.AdoptOrphans(); err != nil {
+	if err := errors.Join(bustest.TestsAtOnce(atOnce), process.AdoptOrphans()); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing), goleak.Cleanup(func(code int) {

@@ -41,6 +41,7 @@ type piNode struct {
 // TestPi takes a session to pi and back: pi opens the file that replay exports, lists it, shows its tree and its
 // context, and goes on with it; replay imports what pi has written, and a runner goes on from there.
 func TestPi(t *testing.T) {
+	t.Parallel()
 	here := filepath.Join("testdata", "pi")
 	_, modules := os.Stat(filepath.Join(here, "node_modules", "@mariozechner", "pi-coding-agent"))
 	needs(t, "install Node.js 20 or later and run npm ci --ignore-scripts in integration/anylanguage/testdata/pi",

@@ -89,6 +89,35 @@ const scenarios = {
     }
   },
 
+  async "an approval with other arguments"() {
+    const agent = agentOf("edited");
+    const { last } = await run(agent, "danger");
+    const [interrupt] = last.outcome.interrupts;
+    assert.equal(interrupt.responseSchema.properties.editedArgs.type, "object");
+    const resume = (editedArgs, approved = true) =>
+      [{ interruptId: interrupt.id, status: "resolved", payload: { approved, editedArgs } }];
+    const bad = { v: { not: "a text" } };
+    for (const [answer, status, code, message] of [
+      [resume(["z"]), 400, "invalid", /no object/], [resume({ v: "z" }, false), 400, "invalid", /denies/],
+      [resume(bad), 409, "invalid_args", /v/], [resume(bad), 400, "invalid", /refused just this answer/],
+    ]) {
+      const refused = await fetch(`${url}/ag-ui`, { method: "POST",
+        body: JSON.stringify({ threadId: "edited", runId: "the-answer", messages: [], resume: answer }) });
+      assert.equal(refused.status, status);
+      const told = await refused.json();
+      assert.equal(told.code, code);
+      assert.match(told.message, message);
+    }
+    await assert.rejects(() => run(agent, "", { resume: resume(bad) }), /409/); // and the client still knows what waits
+    const { last: end } = await run(agent, "", { resume: resume({ v: "z" }), runId: "the-answer" });
+    assert.equal(end.type, "RUN_FINISHED");
+    const result = agent.messages.find((m) => m.role === "tool");
+    assert.deepEqual(JSON.parse(result.content), { v: "z" });
+    const call = agent.messages.flatMap((m) => m.toolCalls ?? [])[0];
+    assert.deepEqual(JSON.parse(call.function.arguments), { v: "y" }); // the reply stays as the model wrote it
+    assert.equal(texts(agent).at(-1), "assistant: it is over");
+  },
+
   async "the same run twice is one prompt"() {
     const one = agentOf("twice"), two = agentOf("twice");
     for (const agent of [one, two]) agent.addMessage({ id: "u", role: "user", content: "slow" });

@@ -58,6 +58,10 @@ func TestAGUIClients(t *testing.T) {
 					t.Errorf("session %s has %d prompts, want %d", session, prompts, want)
 				}
 			}
+			answers := system.DataOf[*schemas.ApprovalResolved](r.LogOf(t, "edited"))
+			if len(answers) != 1 || string(answers[0].Args) != `{"v":"z"}` {
+				t.Errorf("the log has the answers %+v", answers)
+			}
 		})
 	}
 }

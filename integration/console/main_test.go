@@ -13,11 +13,15 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
+// atOnce is how many tests run at once. They wait for the browser most of the time.
+const atOnce = 6
+
 func TestMain(m *testing.M) {
-	if err := process.AdoptOrphans(); err != nil {
+	if err := errors.Join(bustest.TestsAtOnce(atOnce), process.AdoptOrphans()); err != nil {
 		panic(err)
 	}
 	code := m.Run()

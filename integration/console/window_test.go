@@ -113,10 +113,17 @@ func (w *window) textOf(selector string) string {
 	return eval[string](w, "document.querySelector("+quoted(selector)+")?.innerText ?? ''")
 }
 
-// until waits for something that JavaScript says.
+// until waits for something that JavaScript says. The page looks by itself, for half a second at a time: asking it each
+// time costs more than what it has to do.
 func (w *window) until(what, expression string) {
 	w.t.Helper()
-	system.Eventually(w.t, what, func() bool { return eval[bool](w, "Boolean("+expression+")") })
+	look := `(async () => {
+		for (const end = Date.now() + 500; Date.now() < end; await new Promise((next) => setTimeout(next, 20))) {
+			if (` + expression + `) return true;
+		}
+		return false;
+	})()`
+	system.Eventually(w.t, what, func() bool { return eval[bool](w, look) })
 }
 
 // shows waits for a text in an element.

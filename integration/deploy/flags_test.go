@@ -38,6 +38,7 @@ func settingsOf(t *testing.T, program string) (names []string) {
 // TestSettings wants every flag, every LOOPBUS_ variable and every line of a configuration file to be a setting of the
 // program that it is for, with a value that the program takes.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	runner, toolworker := settingsOf(t, "runner"), settingsOf(t, "toolworker")
 	of := func(program string) []string {
 		if program == "toolworker" {

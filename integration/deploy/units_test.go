@@ -32,6 +32,7 @@ func unit(t *testing.T, program string) unitFile {
 
 // TestUnits wants units that are hardened, and, where there is systemd, that it takes them and finds little exposed.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"runner", "toolworker"} {
 		u := unit(t, program)
 		for key, want := range map[string]string{"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes",

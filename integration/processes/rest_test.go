@@ -175,8 +175,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// wantHeap wants the heap to fall to so many bytes. What runs at the moment of a reading, and what it has thrown away, is
-// in that reading; what stays in memory is in every one.
+// wantHeap wants the heap to fall to so many bytes. What runs at the moment of a reading, and what it has thrown away,
+// is in that reading; what stays in memory is in every one.
 func wantHeap(t *testing.T, most uint64) {
 	t.Helper()
 	var least uint64 = math.MaxUint64

@@ -91,6 +91,7 @@ var rows = []row{
 // TestEveryRow kills a runner at every point of the table of what is done when something dies, and has another one go
 // on.
 func TestEveryRow(t *testing.T) {
+	t.Parallel()
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

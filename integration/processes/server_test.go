@@ -50,6 +50,7 @@ func (s *natsServer) start(t *testing.T) {
 // TestTheServerIsKilled kills the only NATS server in the middle of a run and starts it again. The run goes on by
 // itself.
 func TestTheServerIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		at   point

@@ -46,6 +46,7 @@ type soak struct {
 // takes nor what no vendor takes, and what was said in the third turn is in the last summary and in what the model is
 // shown.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	if *soakSeed == 0 {
 		*soakSeed = uint64(time.Now().UnixNano())
 	}

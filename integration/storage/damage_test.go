@@ -19,6 +19,7 @@ import (
 // What an unclean stop leaves of the last block costs the events behind the damage and nothing before it: the log is
 // shorter and still a log, and its session goes on.
 func TestADamagedLastBlock(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(raw []byte) []byte{
 		"cut in the last message":    func(raw []byte) []byte { return raw[:len(raw)-10] },
 		"cut before it":              func(raw []byte) []byte { return raw[:len(raw)-1000] },
@@ -64,6 +65,7 @@ func TestADamagedLastBlock(t *testing.T) {
 // has a hole: verifying names the first event that is not what it should be, and a runner that has to read the log
 // refuses to go on. Other sessions do.
 func TestADamagedBlockInTheMiddle(t *testing.T) {
+	t.Parallel()
 	var j journal
 	c := cluster.Start(t, cluster.Options{Servers: 1})
 	s := system.Start(t, c.URL(), system.Options{Model: &rehearsal.Model{}})

@@ -19,6 +19,7 @@ import (
 // A disk without room, as the kernel tells it: the next block of a stream is /dev/full. Nothing is acknowledged that is
 // not kept. When there is room, and the server has been started again, everything goes on.
 func TestAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []string{schemas.StreamCommands, schemas.StreamEvents} {
 		t.Run(stream, func(t *testing.T) {
 			t.Parallel()

@@ -33,6 +33,7 @@ func full(err error) bool {
 // An inbox that is full tells the sender. What it had acknowledged is answered once there is a runner, a timer that
 // came due meanwhile arrives, and then there is room again.
 func TestAFullInbox(t *testing.T) {
+	t.Parallel()
 	server := system.StartServer(t, false)
 	conn := system.Connect(t, server.ClientURL(), "sender")
 	if err := streams.Setup(t.Context(), conn, streams.Options{CommandMaxBytes: 64 << 10}); err != nil {
@@ -71,6 +72,7 @@ func TestAFullInbox(t *testing.T) {
 // A log that is full stops its sessions where they are: what is there is whole, the runner says why it waits, commands
 // stay in the inbox. With room they go on.
 func TestAFullLog(t *testing.T) {
+	t.Parallel()
 	var j journal
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}, Logger: j.logger(),
 		Streams: streams.Options{EventMaxBytes: 20 << 10}})
@@ -99,6 +101,7 @@ func TestAFullLog(t *testing.T) {
 // A call for which the queue has no room is not answered with an error: its session tries again until there is room,
 // and the tool runs once.
 func TestAFullToolQueue(t *testing.T) {
+	t.Parallel()
 	var j journal
 	model := scripted.New(scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: noArguments}),
 		scripted.Text("done"))
@@ -136,6 +139,7 @@ func TestAFullToolQueue(t *testing.T) {
 // A payload for which the object store has no room is not referred to by the log, although the store may say that it
 // has it: half of it. With room the session goes on.
 func TestAFullObjectStore(t *testing.T) {
+	t.Parallel()
 	var j journal
 	big := tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "big"},

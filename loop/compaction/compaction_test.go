@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -186,17 +186,22 @@ func TestACircleOfParentsEnds(t *testing.T) {
 	}
 }
 
-// TestDeepArgumentsAreBounded holds that arguments within arguments cost no more than their size.
+// TestDeepArgumentsAreBounded holds that arguments within arguments cost what they have in size, and not its square. It is
+// not parallel: it counts what the process allocates.
 func TestDeepArgumentsAreBounded(t *testing.T) {
-	t.Parallel()
-	deep := json.RawMessage(`{"k":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`)
-	m := &schemas.AssistantMessage{Content: schemas.Contents{schemas.ToolCall{Name: "read", Arguments: deep}}}
-	begun := time.Now()
-	if n := compaction.EstimateTokens(m); n != int64(len(deep)+4+3)/4 {
-		t.Errorf("estimated %d", n)
+	allocated := func(depth int) uint64 {
+		deep := json.RawMessage(`{"k":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`)
+		m := &schemas.AssistantMessage{Content: schemas.Contents{schemas.ToolCall{Name: "read", Arguments: deep}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if n := compaction.EstimateTokens(m); n != int64(len(deep)+4+3)/4 {
+			t.Errorf("estimated %d", n)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
 	}
-	if took := time.Since(begun); took > time.Second {
-		t.Errorf("it took %v", took)
+	if few, many := allocated(1000), allocated(9000); many > 20*few {
+		t.Errorf("1,000 levels took %d bytes, 9,000 took %d", few, many)
 	}
 }
 

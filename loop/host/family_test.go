@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,14 +31,14 @@ type village struct {
 	points int
 	at     int
 	after  bool
-	dead   bool
+	dead   atomic.Bool
 	behind bool     // what was being delivered when the process died comes behind what has waited
 	log    []string // what was delivered, for whoever reads a failure
 }
 
 // point is a place to die at. store is called if the process dies after it, or does not.
 func (v *village) point(store func() error) error {
-	if v.dead {
+	if v.dead.Load() {
 		return errDied
 	}
 	v.points++
@@ -49,7 +50,7 @@ func (v *village) point(store func() error) error {
 			v.t.Error(err)
 		}
 	}
-	v.dead = true
+	v.dead.Store(true)
 	return errDied
 }
 
@@ -63,7 +64,7 @@ func (l villageLog) Append(ctx context.Context, e schemas.Event) error {
 }
 
 func (l villageLog) Flush(ctx context.Context) error {
-	if l.v.dead {
+	if l.v.dead.Load() {
 		return errDied
 	}
 	return l.Log.Flush(ctx)
@@ -82,7 +83,7 @@ func (familyBox) Definitions(context.Context) ([]schemas.ToolDefinition, error) 
 }
 
 func (v *village) process(model driver.Model) *host.Host {
-	v.dead = false
+	v.dead.Store(false)
 	return host.New(host.Options{
 		Open: func(ctx context.Context, session string) (host.SessionLog, error) {
 			log, err := v.store.Open(ctx, session)
@@ -104,7 +105,7 @@ func (v *village) live(model driver.Model, commands []schemas.Command) {
 		v.log = append(v.log, c.Session+" "+c.ID)
 		err := h.Deliver(v.t.Context(), c, nil)
 		switch {
-		case v.dead:
+		case v.dead.Load():
 			v.log = append(v.log, "dies")
 			if h = v.process(model); v.behind && len(v.inbox) > 1 {
 				v.inbox[0], v.inbox[1] = v.inbox[1], v.inbox[0]

@@ -21,6 +21,7 @@ import (
 var limits = bash.Limits{Memory: 256 << 20, CPU: time.Second, FileSize: 1 << 20}
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	t.Run("none", func(t *testing.T) {
 		rig := tooltest.New(t)
 		o := bash.Options{Workspace: rig.Workspace, Environ: []string{"PATH=" + os.Getenv("PATH")}, TempDir: t.TempDir(),
@@ -88,6 +89,7 @@ func TestAsUserWithoutPowers(t *testing.T) {
 
 // TestSandboxesOfAUserWithoutPowers has all tests of sandboxes run once more, as another user.
 func TestSandboxesOfAUserWithoutPowers(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("the tests run as a user without powers anyway, and only root can become another one")
 	}

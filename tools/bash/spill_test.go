@@ -97,6 +97,7 @@ func TestSpillsMakeRoom(t *testing.T) {
 
 // There are no more than a sweep can look at.
 func TestSpillsAreCounted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	tool, _ := setUp(t, bash.Options{TempDir: dir})
 	for n := range 1200 {

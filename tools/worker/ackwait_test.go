@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -84,7 +85,7 @@ func TestHeartbeatsDoNotDependOnALongAckWait(t *testing.T) {
 	r.serve(w.Run)
 	r.announced("block")
 	r.call("block", `{}`)
-	if ack := within(t, acks); string(ack.Data) != "+WPI" {
+	if ack := bustest.Within(t, acks); string(ack.Data) != "+WPI" {
 		t.Errorf("%q has come before a heartbeat", ack.Data)
 	}
 	// Another worker starts that wants to notice losses early: now two ack waits pass, and the call is not given away.
@@ -93,7 +94,7 @@ func TestHeartbeatsDoNotDependOnALongAckWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		if ack := within(t, acks); string(ack.Data) != "+WPI" {
+		if ack := bustest.Within(t, acks); string(ack.Data) != "+WPI" {
 			t.Errorf("%q has come, want a heartbeat", ack.Data)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -82,7 +83,7 @@ func TestServesOlderRunners(t *testing.T) {
 				got.Result.Content.JoinText() != string(sent.Arguments) {
 				t.Errorf("answer %+v", got)
 			}
-			u := within(t, updates)
+			u := bustest.Within(t, updates)
 			update, err := schemas.DecodeUpdate(u.Header, u.Data)
 			if err != nil || update.Event != sent.StartSeq || update.N != 1 {
 				t.Errorf("update %+v, %v", update, err)

@@ -130,7 +130,7 @@ func (r *rig) lastCall() string { return string(schemas.NewCallKey(r.seq)) }
 // result is the next answer, validated by its schema.
 func (r *rig) result() schemas.ToolResponse {
 	r.t.Helper()
-	msg := within(r.t, r.results)
+	msg := bustest.Within(r.t, r.results)
 	id, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
 	if err != nil {
 		r.t.Fatalf("result %s: %v", msg.Data, err)
@@ -153,7 +153,7 @@ func (r *rig) wantResult(text string, isError bool) {
 // announced waits for a tool's announcement.
 func (r *rig) announced(tool string) (a schemas.ToolAnnouncement) {
 	r.t.Helper()
-	r.eventually("announcement of "+tool, func() bool {
+	bustest.Eventually(r.t, "announcement of "+tool, func() bool {
 		for _, entry := range r.bucket() {
 			if err := json.Unmarshal(entry.Value(), &a); err == nil && a.Name == tool {
 				return true
@@ -189,33 +189,8 @@ func (r *rig) bucket() (entries []jetstream.KeyValueEntry) {
 // empty waits until every call is acknowledged.
 func (r *rig) empty() {
 	r.t.Helper()
-	r.eventually("every call is acknowledged", func() bool {
+	bustest.Eventually(r.t, "every call is acknowledged", func() bool {
 		stream, err := r.js.Stream(r.t.Context(), schemas.StreamTools)
 		return err == nil && stream.CachedInfo().State.Msgs == 0
 	})
-}
-
-func (r *rig) eventually(what string, ok func() bool) {
-	r.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(deadline)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			r.t.Fatalf("never happened: %s", what)
-		}
-	}
-}
-
-func within[T any](t *testing.T, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(deadline):
-		t.Fatal("waited too long")
-		panic("unreachable")
-	}
 }

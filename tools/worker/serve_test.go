@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -42,7 +43,7 @@ func TestServe(t *testing.T) {
 	}
 	r.call("add", `{"a":2}`)
 	r.wantResult("3", false)
-	if u := within(t, updates); !strings.Contains(string(u.Data), "adding") {
+	if u := bustest.Within(t, updates); !strings.Contains(string(u.Data), "adding") {
 		t.Errorf("update %s", u.Data)
 	}
 	r.call("add", `{}`)
@@ -129,14 +130,14 @@ func TestServeTakesACallForAFreeSlot(t *testing.T) {
 	for range 3 {
 		r.call("gate", `{}`)
 	}
-	within(t, begun)
-	within(t, begun)
-	r.eventually("one call waits in the queue", func() bool {
+	bustest.Within(t, begun)
+	bustest.Within(t, begun)
+	bustest.Eventually(t, "one call waits in the queue", func() bool {
 		c, err := r.js.Consumer(t.Context(), schemas.StreamTools, "gate")
 		return err == nil && c.CachedInfo().NumPending == 1 && c.CachedInfo().NumAckPending == 2
 	})
 	pass <- struct{}{}
-	within(t, begun)
+	bustest.Within(t, begun)
 	r.wantResult("passed", false)
 
 	// A call that is cancelled ends, and those at work when the worker stops are finished.
@@ -147,10 +148,10 @@ func TestServeTakesACallForAFreeSlot(t *testing.T) {
 	r.wantResult("Operation aborted", true)
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	r.eventually("the announcement is withdrawn", func() bool { return r.announcements() == 0 })
+	bustest.Eventually(t, "the announcement is withdrawn", func() bool { return r.announcements() == 0 })
 	pass <- struct{}{}
 	r.wantResult("passed", false)
-	if err := within(t, stopped); err != nil {
+	if err := bustest.Within(t, stopped); err != nil {
 		t.Error(err)
 	}
 	r.empty()
@@ -220,7 +221,7 @@ func TestServeGivesUpWhatCannotBeAnswered(t *testing.T) {
 	}
 	letters := r.subscribe("agent.dead.>")
 	r.serve(func(ctx context.Context) error { return worker.Serve(ctx, r.client, r.count()) })
-	letter := within(t, letters)
+	letter := bustest.Within(t, letters)
 	for name, want := range map[string]string{
 		"Loopbus-Dead-Stream": "AGENT_TOOL", "Loopbus-Dead-Subject": subject, "Loopbus-Dead-Deliveries": "10",
 		"Loopbus-Dead-Msg-Id": "m1", "Trace": "t1",

@@ -63,7 +63,7 @@ type interrupt struct {
 
 // approvalSchema is what a resume's payload says.
 var approvalSchema = json.RawMessage(`{"type":"object","properties":{"approved":{"type":"boolean"},` +
-	`"reason":{"type":"string"}},"required":["approved"]}`)
+	`"reason":{"type":"string"},"editedArgs":{"type":"object"}},"required":["approved"]}`)
 
 type outcome struct {
 	Type               string      `json:"type"`

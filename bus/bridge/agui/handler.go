@@ -1,13 +1,13 @@
 package agui
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/client"
@@ -167,7 +167,8 @@ func (r *run) prompt(ctx context.Context, news schemas.Messages) error {
 }
 
 // resume answers the calls that wait for approval. Each answer has an id that the run's is part of, so that a resume
-// that is sent again changes nothing.
+// that is sent again changes nothing; the arguments that it brings are part of it too, so that others can be sent where
+// the session has refused those.
 func (r *run) resume(ctx context.Context) error {
 	state := &r.follower.State
 	named := map[string]bool{}
@@ -175,16 +176,15 @@ func (r *run) resume(ctx context.Context) error {
 	var commands []resume
 	for _, a := range r.in.Resume {
 		named[a.InterruptID], r.decided[schemas.CallKey(a.InterruptID)] = true, true
-		if a.Status != "resolved" && a.Status != "cancelled" {
-			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: its status %.40q is not resolved or cancelled",
-				a.InterruptID, a.Status)}
+		if err := a.check(); err != nil {
+			return err
 		}
-		if a.Status == "resolved" && a.Payload.Approved == nil {
-			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: its payload has no approved, true or false",
-				a.InterruptID)}
-		}
-		if !state.Known.Has(r.answerID(a)) {
+		switch call := state.Call(schemas.CallKey(a.InterruptID)); {
+		case !state.Known.Has(r.answerID(a)):
 			commands = append(commands, a)
+		case call != nil && call.AwaitsApproval(): // an answer that counts is in the log together with its command
+			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: the session has refused just this answer of "+
+				"this run: answer otherwise", a.InterruptID)}
 		}
 	}
 	for _, c := range bridge.Waiting(state) {
@@ -192,16 +192,10 @@ func (r *run) resume(ctx context.Context) error {
 			return &bridge.RequestError{Reason: fmt.Sprintf("the resume does not answer %s, which waits, too", c.Key)}
 		}
 	}
+	// Those that the session may refuse come first, so that a refusal leaves the other calls as they were.
+	slices.SortStableFunc(commands, func(a, b resume) int { return len(b.edited()) - len(a.edited()) })
 	for _, a := range commands {
-		call := schemas.ApprovalAnswer{Call: schemas.CallKey(a.InterruptID), Reason: a.Payload.Reason}
-		var answer schemas.CommandData = &schemas.Deny{ApprovalAnswer: call}
-		if a.Status == "resolved" && *a.Payload.Approved {
-			answer = &schemas.Approve{ApprovalAnswer: call}
-		} else if a.Status == "cancelled" {
-			call.Reason = cmp.Or(call.Reason, "the client has cancelled it")
-			answer = &schemas.Deny{ApprovalAnswer: call}
-		}
-		if err := r.follower.Session.Do(ctx, answer, client.WithID(r.answerID(a))); err != nil {
+		if err := r.follower.Session.Do(ctx, a.answer(), client.WithID(r.answerID(a))); err != nil {
 			return err
 		}
 	}
@@ -209,5 +203,9 @@ func (r *run) resume(ctx context.Context) error {
 }
 
 func (r *run) answerID(a resume) string {
-	return bridge.CommandID(r.in.RunID + " answers " + a.InterruptID)
+	id := r.in.RunID + " answers " + a.InterruptID
+	if edited := a.edited(); edited != nil {
+		id += " " + string(edited)
+	}
+	return bridge.CommandID(id)
 }

@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -37,9 +38,51 @@ type resume struct {
 	InterruptID string `json:"interruptId"`
 	Status      string `json:"status"`
 	Payload     struct {
-		Approved *bool  `json:"approved"`
-		Reason   string `json:"reason"`
+		Approved *bool           `json:"approved"`
+		Reason   string          `json:"reason"`
+		Edited   json.RawMessage `json:"editedArgs"` // in place of all of the call's arguments; none and null leave them
 	} `json:"payload"`
+}
+
+// edited are the arguments that a call is approved with in place of its own, nil if there are none.
+func (a resume) edited() json.RawMessage {
+	if string(a.Payload.Edited) == "null" {
+		return nil
+	}
+	return a.Payload.Edited
+}
+
+// check returns what is wrong with an answer, whatever it answers.
+func (a resume) check() error {
+	wrong := ""
+	switch approved := a.Payload.Approved; {
+	case a.Status == "cancelled":
+	case a.Status != "resolved":
+		wrong = fmt.Sprintf("its status %.40q is not resolved or cancelled", a.Status)
+	case approved == nil:
+		wrong = "its payload has no approved, true or false"
+	case a.edited() != nil && !*approved:
+		wrong = "its payload has editedArgs, and denies the call, of which nothing is executed"
+	case a.edited() != nil && a.edited()[0] != '{':
+		wrong = "its editedArgs are no object"
+	}
+	if wrong == "" {
+		return nil
+	}
+	return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: %s", a.InterruptID, wrong)}
+}
+
+// answer is the command that the answer is.
+func (a resume) answer() schemas.CommandData {
+	call := schemas.ApprovalAnswer{Call: schemas.CallKey(a.InterruptID), Reason: a.Payload.Reason}
+	switch {
+	case a.Status == "cancelled":
+		call.Reason = cmp.Or(call.Reason, "the client has cancelled it")
+		return &schemas.Deny{ApprovalAnswer: call}
+	case *a.Payload.Approved:
+		return &schemas.Approve{ApprovalAnswer: call, Args: a.edited()}
+	}
+	return &schemas.Deny{ApprovalAnswer: call}
 }
 
 // modern reports whether the client is one of 1.0 or later, which say so.

@@ -144,6 +144,10 @@ func TestBadInput(t *testing.T) {
 		`{"threadId":"s1","runId":"r",` +
 			`"messages":[{"id":"u","role":"user","content":[{"type":"video"}]}]}`: "video",
 		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"resolved"}]}`: "no approved",
+		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"resolved",` +
+			`"payload":{"approved":true,"editedArgs":"v"}}]}`: "no object",
+		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"resolved",` +
+			`"payload":{"approved":false,"editedArgs":{}}}]}`: "denies the call",
 		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"cancelled"}],` +
 			`"messages":[{"id":"u","role":"user","content":"x"}]}`: "a resume and new messages",
 	} {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,6 +38,21 @@ func Visible(s string) string {
 		s = s[n:]
 	}
 	return b.String()
+}
+
+// OneLine is [Visible] on one line.
+func OneLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Visible(s))
+}
+
+// Row writes a row of a table of [text/tabwriter]: the cells as they are printed, each with [OneLine], so that none is a
+// row or a column more than it is.
+func Row(table io.Writer, cells ...any) {
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = OneLine(fmt.Sprint(cell))
+	}
+	fmt.Fprintln(table, strings.Join(texts, "\t"))
 }
 
 // Unsafe reports whether a character has to be written out: a control, a broken byte, a line break that is not \n, or

@@ -51,7 +51,7 @@ func (c *chat) item(i client.Item) error {
 		}
 	case *schemas.ApprovalRequested:
 		c.waiting = append(c.waiting, d.Call)
-		c.show.Say(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName, view.Compact(d.Args)))
+		c.show.Say(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName, view.Whole(d.Args)))
 	case *schemas.ApprovalResolved:
 		for n, call := range c.waiting {
 			if call == d.Call {

@@ -31,7 +31,7 @@ func (l *Looking) look(ctx context.Context, name string, use func(context.Contex
 
 // printLines prints a JSON object a line.
 func printLines[T any](list []T, out io.Writer) (err error) {
-	lines := json.NewEncoder(out)
+	lines := json.NewEncoder(cli.JSONOut(out, cli.IsTerminal(out)))
 	for _, v := range list {
 		err = errors.Join(err, lines.Encode(v))
 	}

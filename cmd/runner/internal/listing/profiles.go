@@ -61,7 +61,7 @@ func printProfiles(list []registry.NamedProfile, out io.Writer) error {
 	fmt.Fprintf(table, "PROFILE\tREVISION\tMODEL\tTOOLS\tDESCRIPTION\n")
 	for _, n := range list {
 		if n.Err != nil {
-			fmt.Fprintf(table, "%s\t%d\t-\t-\tcannot be read: %v\n", n.Name, n.Revision, n.Err)
+			cli.Row(table, n.Name, n.Revision, "-", "-", "cannot be read: "+n.Err.Error())
 			continue
 		}
 		model, tools := "-", "all"
@@ -71,7 +71,7 @@ func printProfiles(list []registry.NamedProfile, out io.Writer) error {
 		if n.Profile.Tools != nil {
 			tools = cmp.Or(strings.Join(n.Profile.Tools, ","), "none")
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", n.Name, n.Revision, model, tools, cmp.Or(n.Profile.Description, "-"))
+		cli.Row(table, n.Name, n.Revision, model, tools, cmp.Or(n.Profile.Description, "-"))
 	}
 	return table.Flush()
 }

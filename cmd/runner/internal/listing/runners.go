@@ -102,8 +102,7 @@ func printRunners(runners []ServedRunner, out io.Writer) error {
 	differ := false
 	for _, r := range runners {
 		differ = differ || r.Settings != runners[0].Settings
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cli.Visible(r.ID), cli.Visible(r.Version), cli.Visible(r.Model),
-			cli.Visible(r.Settings))
+		cli.Row(table, r.ID, r.Version, r.Model, r.Settings)
 	}
 	err := table.Flush()
 	if err == nil && differ {

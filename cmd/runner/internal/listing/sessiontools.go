@@ -3,7 +3,6 @@ package listing
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -32,9 +32,9 @@ func showSessionTools(ctx context.Context, conn *bus.Conn, session string, asJSO
 		return err
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(shown)
+		return printLines([]*SessionTools{shown}, out)
 	}
-	return shown.print(out)
+	return shown.Print(out)
 }
 
 // toolsOfSession reads the log for the newest configuration; a run that says none has that of the run before.
@@ -63,10 +63,12 @@ func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*Sessi
 	return shown, nil
 }
 
-func (s *SessionTools) print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "session %s, run %s, profile %s\n\n", s.Session, s.RunID, cmp.Or(s.Profile, "none"))
+// Print prints them for people.
+func (s *SessionTools) Print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "session %s, run %s, profile %s\n\n", s.Session, cli.OneLine(s.RunID),
+		cli.OneLine(cmp.Or(s.Profile, "none")))
 	for i, layer := range s.Layers {
-		_, e := fmt.Fprintf(out, "%d %s\n%s", i+1, layer.Name, describe(layer))
+		_, e := fmt.Fprintf(out, "%d %s\n%s", i+1, cli.OneLine(layer.Name), describe(layer))
 		err = errors.Join(err, e)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -76,14 +78,14 @@ func (s *SessionTools) print(out io.Writer) error {
 		if t.TimeoutMs > 0 {
 			limit = fmt.Sprintf("%gs", float64(t.TimeoutMs)/1000)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Name, cmp.Or(t.Version, "-"), cmp.Or(t.Workspace, "-"),
+		cli.Row(table, t.Name, cmp.Or(t.Version, "-"), cmp.Or(t.Workspace, "-"),
 			cmp.Or(t.EffectClass(), schemas.EffectUnsafe), limit)
 	}
 	err = errors.Join(err, table.Flush())
 	if len(s.Sources) > 0 {
 		fmt.Fprintf(table, "\nIN THE SYSTEM PROMPT\tNAME\tFILE\tSHA-256\n")
 		for _, f := range s.Sources {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%.12s\n", f.Kind, cmp.Or(f.Name, "-"), f.Path, f.SHA256)
+			cli.Row(table, f.Kind, cmp.Or(f.Name, "-"), f.Path, fmt.Sprintf("%.12s", f.SHA256))
 		}
 	}
 	return errors.Join(err, table.Flush())
@@ -97,11 +99,11 @@ func describe(l schemas.ToolLayer) string {
 		names []string
 	}{{"added", l.Added}, {"changed", l.Changed}} {
 		if len(did.names) > 0 {
-			fmt.Fprintf(&b, "    %s %s\n", did.what, strings.Join(did.names, ", "))
+			fmt.Fprintf(&b, "    %s %s\n", did.what, cli.OneLine(strings.Join(did.names, ", ")))
 		}
 	}
 	for _, gone := range l.Removed {
-		fmt.Fprintf(&b, "    removed %s: %s\n", gone.Name, gone.Reason)
+		fmt.Fprintf(&b, "    removed %s\n", cli.OneLine(gone.Name+": "+gone.Reason))
 	}
 	return b.String()
 }

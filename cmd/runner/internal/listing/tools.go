@@ -46,7 +46,7 @@ func (t *Tools) Run(ctx context.Context, io *cli.IO) error {
 		case t.JSON:
 			return printLines(served, io.Stdout)
 		}
-		return printTools(served, io.Stdout)
+		return PrintTools(served, io.Stdout)
 	})
 }
 
@@ -111,21 +111,21 @@ func (t ServedTool) queue() schemas.ToolQueue {
 	return schemas.ToolQueue{Tool: t.Name, Version: t.Version, Workspace: t.Workspace}
 }
 
-// printTools prints a line for each worker of each tool; what is said of the tool stands in its first.
-func printTools(served []ServedTool, out io.Writer) error {
+// PrintTools prints a line for each worker of each tool; what is said of the tool stands in its first.
+func PrintTools(served []ServedTool, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "TOOL\tVERSION\tWORKSPACE\tEFFECT\tWAITING\tAT WORK\tWORKER\tSINCE\n")
 	for _, t := range served {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t", t.Name, cmp.Or(t.Version, "-"), cmp.Or(t.Workspace, "-"),
-			cmp.Or(string(t.Effect), "-"), t.Waiting, t.AtWork)
+		tool := []any{t.Name, cmp.Or(t.Version, "-"), cmp.Or(t.Workspace, "-"), cmp.Or(string(t.Effect), "-"), t.Waiting,
+			t.AtWork}
 		if len(t.Workers) == 0 {
-			fmt.Fprintf(table, "nobody\t-\n")
+			cli.Row(table, append(tool, "nobody", "-")...)
 		}
 		for i, w := range t.Workers {
 			if i > 0 {
-				fmt.Fprintf(table, "\t\t\t\t\t\t")
+				tool = []any{"", "", "", "", "", ""}
 			}
-			fmt.Fprintf(table, "%s\t%s\n", w.ID, w.Since)
+			cli.Row(table, append(tool, w.ID, w.Since)...)
 		}
 	}
 	return table.Flush()

@@ -36,7 +36,7 @@ func (l *List) Run(ctx context.Context, io *cli.IO) error {
 			return err
 		}
 		if l.JSON {
-			lines := json.NewEncoder(io.Stdout)
+			lines := json.NewEncoder(cli.JSONOut(io.Stdout, cli.IsTerminal(io.Stdout)))
 			for _, s := range all {
 				if err := lines.Encode(s); err != nil {
 					return err
@@ -79,7 +79,7 @@ func printSessions(all []schemas.SessionSummary, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "SESSION\tSTATUS\tEVENTS\tRUNS\tLAST ACTIVITY\tPROFILE\tTITLE\n")
 	for _, s := range all {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", s.Session, s.Status, s.Seq, s.Runs,
+		cli.Row(table, s.Session, s.Status, s.Seq, s.Runs,
 			s.LastActivity.Local().Format(time.DateTime), cmp.Or(s.Profile, "-"), title(s.Title))
 	}
 	return table.Flush()

@@ -49,3 +49,17 @@ func TestCallsThatStream(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
+
+// Who approves a call sees all of its arguments, on one line: a model must not hide the end of a command behind
+// spaces.
+func TestArgumentsToApproveAreShownWhole(t *testing.T) {
+	t.Parallel()
+	hidden := `{"command":"ls` + strings.Repeat(" ", 5000) + `; rm -rf ~"}`
+	if got := Whole([]byte("{\n\n" + hidden[1:])); got != hidden {
+		t.Errorf("%d of %d bytes are shown", len(got), len(hidden))
+	}
+	large := Whole([]byte(`{"command":"` + strings.Repeat("é", mostArgs) + `"}`))
+	if len(large) > mostArgs+100 || !strings.HasSuffix(large, "(65550 BYTES MORE ARE NOT SHOWN)") {
+		t.Errorf("%d bytes, the end is %q", len(large), large[len(large)-50:])
+	}
+}

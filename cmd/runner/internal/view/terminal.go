@@ -3,6 +3,7 @@ package view
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -206,4 +207,21 @@ func Compact(args []byte) string {
 		return string(args)
 	}
 	return strings.ToValidUTF8(string(args[:limit]), "") + "..."
+}
+
+// mostArgs is how much of the arguments of a call that somebody is to approve is shown.
+const mostArgs = 64 << 10
+
+// Whole shows arguments on one line to somebody who is to approve them: all of them, for what is not seen may be the
+// point of them. Where that is too much, it says how much is missing.
+func Whole(args []byte) string {
+	var b bytes.Buffer
+	if json.Compact(&b, args) == nil {
+		args = b.Bytes()
+	}
+	if len(args) <= mostArgs {
+		return string(args)
+	}
+	return fmt.Sprintf("%s... (%d BYTES MORE ARE NOT SHOWN)", strings.ToValidUTF8(string(args[:mostArgs]), ""),
+		len(args)-mostArgs)
 }

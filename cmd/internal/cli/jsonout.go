@@ -1,24 +1,22 @@
-package main
+package cli
 
 import (
 	"fmt"
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// jsonOut is where JSON goes. To a file or pipe it goes byte for byte: hashes are over bytes. On a terminal the
-// characters that JSON leaves alone and a terminal does not are written as \u escapes, which mean the same.
-func (a *app) jsonOut() io.Writer {
-	if a.toTerm {
-		return jsonForTerminal{a.out}
+// JSONOut is where JSON goes that is meant for out. To a file or pipe it goes byte for byte: hashes are over bytes. On
+// a terminal the characters that JSON leaves alone and a terminal does not are written as \u escapes, which mean the
+// same. No character may be split between two writes.
+func JSONOut(out io.Writer, terminal bool) io.Writer {
+	if terminal {
+		return jsonForTerminal{out}
 	}
-	return a.out
+	return out
 }
 
-// jsonForTerminal escapes JSON whose characters are not split between writes.
 type jsonForTerminal struct{ w io.Writer }
 
 func (j jsonForTerminal) Write(p []byte) (int, error) {
@@ -26,7 +24,7 @@ func (j jsonForTerminal) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
 		switch {
-		case r < 0x7f || !cli.Unsafe(r): // below 0x7f JSON itself has escaped what is not printable, in strings
+		case r < 0x7f || !Unsafe(r): // below 0x7f JSON itself has escaped what is not printable, in strings
 			out = append(out, rest[:n]...)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
