@@ -20,8 +20,8 @@ var (
 	linked = regexp.MustCompile(`\[([A-Z]\w*(?:\.[A-Z]\w*)?)\](?:[^(\[]|$)`)
 )
 
-// TestCommentsNameWhatIsThere wants a declaration's comment to begin with its name, where it begins with a name, and links
-// to lead somewhere. Names change, and nothing else looks at these.
+// TestCommentsNameWhatIsThere wants a declaration's comment to begin with its name, where it begins with a name, and
+// links to lead somewhere. Names change, and nothing else looks at these.
 func TestCommentsNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dirs := map[string][]string{}

@@ -55,9 +55,10 @@ type ModelRequest struct {
 	Attempt       int              `json:"attempt,omitempty"`
 	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 leaves it to the provider
 	APIKey        string           `json:"-"`
-	// OnPayload, where it is not nil, is called with the JSON body of each request that is about to be sent to a vendor, and
-	// returns what is sent in its place; an error gives the request up. It is called concurrently with nothing else of the
-	// stream. A model that sends no such body from this process, or has signed it, does not call it.
+	// OnPayload, where it is not nil, is called with the JSON body of each request that is about to be sent to a
+	// vendor, and returns what is sent in its place; an error gives the request up. It is called concurrently with
+	// nothing else of the stream. A model that sends no such body from this process, or has signed it, does not call
+	// it.
 	OnPayload func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) `json:"-"`
 }
 

@@ -26,9 +26,9 @@ const maxInline = 400 << 10
 // pieceBytes is how much of an input is in a message of its own.
 const pieceBytes = 128 << 10
 
-// upload keeps the data of an input as an object, and returns the reference. Who uploads may not read what is there, and
-// could learn what others have uploaded if he might: so the object is written message by message, under a name that
-// nobody else can guess.
+// upload keeps the data of an input as an object, and returns the reference. Who uploads may not read what is there,
+// and could learn what others have uploaded if he might: so the object is written message by message, under a name
+// that nobody else can guess.
 func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error) {
 	if len(data) > schemas.MaxInputBytes {
 		return "", fmt.Errorf("the input has %d bytes, more than %d", len(data), schemas.MaxInputBytes)

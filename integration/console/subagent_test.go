@@ -16,8 +16,8 @@ import (
 	"github.com/loopbus/loopbus/tools/pipeline"
 )
 
-// A call of the tool agent shows the sub-agent, how it is and what it came to, and leads to it; the sub-agent says whose
-// it is. One in the background brings its result later. Every event about it is in words, too.
+// A call of the tool agent shows the sub-agent, how it is and what it came to, and leads to it; the sub-agent says
+// whose it is. One in the background brings its result later. Every event about it is in words, too.
 func TestSubagents(t *testing.T) {
 	w := newWorld(t, system.Options{Model: &rehearsal.Model{}, Host: func(h *host.Options) {
 		h.Pipeline, h.Policy.Extensions = pipeline.Build, []string{schemas.ToolAgent}
