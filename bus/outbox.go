@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
@@ -34,6 +35,35 @@ func (o *Outbox) Store(ctx context.Context, c schemas.Command) error {
 		return fmt.Errorf("bus: store %s %s in the inbox of session %.80s: %w", c.Data.CommandKind(), c.ID, c.Session, err)
 	}
 	return nil
+}
+
+// Holds reports whether the inbox of a session has a command of a kind that nobody has settled. The stream's leader is
+// asked: a replica may be behind.
+func (o *Outbox) Holds(ctx context.Context, session string, kind schemas.CommandKind) (bool, error) {
+	n, err := o.count(ctx, session, kind)
+	if err != nil {
+		return false, fmt.Errorf("bus: look for %s in the inbox of session %.80s: %w", kind, session, err)
+	}
+	return n > 0, nil
+}
+
+func (o *Outbox) count(ctx context.Context, session string, kind schemas.CommandKind) (n int, err error) {
+	if err := schemas.CheckSession(session); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, outboxPatience)
+	defer cancel()
+	stream, err := o.conn.JetStream().Stream(ctx, schemas.StreamCommands)
+	if err != nil {
+		return 0, err
+	}
+	// Its partition is not computed: the server finds it under any.
+	filter := fmt.Sprintf("%s.cmd.*.%s.%s", o.conn.subjects.Prefix(), session, kind)
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return 0, err
+	}
+	return len(info.State.Subjects), nil
 }
 
 func (o *Outbox) store(ctx context.Context, c schemas.Command) error {

@@ -72,3 +72,37 @@ func TestOutboxWantsASession(t *testing.T) {
 		t.Errorf("error %v, want one of the subject", err)
 	}
 }
+
+// What nobody has settled is held, whoever reads it; what was settled is not, nor is that of another session or kind.
+func TestOutboxKnowsWhatWaits(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	out := bus.NewOutbox(c)
+	holds := func(session string, kind schemas.CommandKind) bool {
+		t.Helper()
+		held, err := out.Holds(bustest.Deadline(t), session, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	link := schemas.SubagentLink{Session: "parent", Call: "c9", Nonce: "NONCE"}
+	err := out.Store(bustest.Deadline(t), schemas.Command{
+		ID: link.PromptID(), Session: "child", Source: "/loopbus/runner/r9",
+		Data: &schemas.SubagentPrompt{Parent: link, Text: "go"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !holds("child", schemas.CommandSubagentPrompt) {
+		t.Error("a prompt that waits is not held")
+	}
+	if holds("child", schemas.CommandSubagentResult) || holds("chil", schemas.CommandSubagentPrompt) {
+		t.Error("another kind or session is held")
+	}
+	bustest.RunInbox(t, c, bustest.Fast("r1"), new(taken))
+	bustest.Eventually(t, "it is settled", func() bool { return !holds("child", schemas.CommandSubagentPrompt) })
+	if _, err := out.Holds(bustest.Deadline(t), "a.b", schemas.CommandAbort); !errors.Is(err, schemas.ErrSubject) {
+		t.Errorf("error %v, want one of the subject", err)
+	}
+}

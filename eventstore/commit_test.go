@@ -193,14 +193,6 @@ func TestLogOfBefore(t *testing.T) {
 				}
 				next++
 			}
-			for e, err := range s.Follow(ctxOf(t), "s1", from) {
-				if err != nil || e.Seq < from {
-					t.Fatalf("follow from %d: event %d, %v", from, e.Seq, err)
-				}
-				if e.Seq == 5 {
-					break
-				}
-			}
 			if next != 6 {
 				t.Errorf("read from %d: up to %d", from, next-1)
 			}

@@ -1,4 +1,4 @@
-// Package eventstore keeps the logs of sessions: append, read, follow, snapshot, verify. [Store] keeps them on NATS
+// Package eventstore keeps the logs of sessions: append, read, snapshot, verify. [Store] keeps them on NATS
 // JetStream, [Memory] in memory; package eventstoretest holds both to one contract.
 //
 // # Guarantees

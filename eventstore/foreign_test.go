@@ -1,7 +1,6 @@
 package eventstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -185,40 +184,6 @@ func TestACommitOfAnotherSessionIsForeign(t *testing.T) {
 	if err != nil || !r.OK() || r.Events != 1 || r.ForeignCount != 1 {
 		t.Errorf("report %+v, %v", r, err)
 	}
-}
-
-// Whoever may read anything may have it sent to where followers listen. They take what the log has.
-func TestFollowersTakeOnlyWhatTheLogHas(t *testing.T) {
-	t.Parallel()
-	s, js := newJetStream(t, eventstore.Options{})
-	l := open(t, s, "s1")
-	mustAppend(t, l, event("s1", 1, "a"))
-	mustAppend(t, open(t, s, "s2"), event("s2", 1, "a"), event("s2", 2, "a"))
-	ctx, cancel := context.WithCancel(ctxOf(t))
-	defer cancel()
-	var got []uint64
-	for e, err := range s.Follow(ctx, "s1", 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got = append(got, e.Seq); e.Seq == 3 {
-			break
-		}
-		for _, m := range []*nats.Msg{
-			{Subject: "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s2", Reply: "agent.live.s1.event"},
-			{Subject: "$JS.API.STREAM.INFO.AGENT_EVT", Reply: "agent.live.s1.event"},
-			{Subject: "agent.live.s1.event", Data: []byte("x"), Header: nats.Header{"Nats-Sequence": {"900"}}},
-			{Subject: "agent.live.s1.event", Data: []byte("x"), Header: nats.Header{"Nats-Sequence": {"901"},
-				"Nats-Stream": {"AGENT_EVT"}, schemas.HeaderCommit: {fmt.Sprintf("v2 %d-%d", e.Seq+1, e.Seq+1)}}},
-		} {
-			if err := js.Conn().PublishMsg(m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		reply(t, js, state, "agent.evt.s1")
-		mustAppend(t, l, event("s1", e.Seq+1, "a"))
-	}
-	wantSeqs(t, "a follower", got, 3)
 }
 
 // A log is loaded only if it would pass the verification of its chain.

@@ -21,6 +21,10 @@ func (f goldenFamily) Definitions(ctx context.Context) ([]schemas.ToolDefinition
 
 func (goldenFamily) Store(context.Context, schemas.Command) error { return nil }
 
+func (goldenFamily) Holds(context.Context, string, schemas.CommandKind) (bool, error) {
+	return false, nil
+}
+
 func inFamily(o *host.Options) {
 	o.Toolbox, o.Outbox = goldenFamily{}, goldenFamily{}
 	o.Defaults.Limits = schemas.Limits{MaxTokens: 10_000}

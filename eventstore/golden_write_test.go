@@ -3,6 +3,7 @@ package eventstore_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -355,14 +356,26 @@ func continueV1(t *testing.T) goldenLog {
 	return g
 }
 
-// TestGoldenLogsAreAdded writes, with -update, those golden logs that do not exist, and for all that do the hash of the
-// state by this version of the fold.
+// TestGoldenLogsAreAdded wants every golden log to be there. With -update it writes those that are not, and for all
+// logs the hash of the state by this version of the fold.
 func TestGoldenLogsAreAdded(t *testing.T) {
 	t.Parallel()
+	dir := filepath.Join("testdata", "golden", goldenVersion)
 	if !*update {
+		paths := []string{"continued.ndjson"}
+		for _, s := range goldenSessions {
+			paths = append(paths, s.name+".ndjson")
+		}
+		for _, d := range goldenDamages {
+			paths = append(paths, filepath.Join("damaged", d.name+".ndjson"))
+		}
+		for _, path := range paths {
+			if _, err := os.Stat(filepath.Join(dir, path)); err != nil {
+				t.Errorf("%v: -update writes it", err)
+			}
+		}
 		return
 	}
-	dir := filepath.Join("testdata", "golden", goldenVersion)
 	for _, s := range goldenSessions {
 		r := newGoldenRig(t, eventstore.NewMemory(), s.name, s.options)
 		s.play(r)

@@ -27,13 +27,12 @@ type Memory struct {
 	mu        sync.Mutex
 	stream    uint64 // sequence of the last record of all sessions
 	sessions  map[string][]record
-	changed   map[string]chan struct{} // closed when the session gets an event; entries only where somebody follows
 	snapshots map[string][]byte
 }
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{sessions: map[string][]record{}, changed: map[string]chan struct{}{}, snapshots: map[string][]byte{}}
+	return &Memory{sessions: map[string][]record{}, snapshots: map[string][]byte{}}
 }
 
 // memoryOptions have nothing kept elsewhere.
@@ -67,10 +66,6 @@ func (m *Memory) put(session string, seq, expected uint64, rec record) (stream u
 	m.stream++
 	rec.stream = m.stream
 	m.sessions[session] = append(recs, rec)
-	if ch := m.changed[session]; ch != nil {
-		close(ch)
-		delete(m.changed, session)
-	}
 	return rec.stream, nil
 }
 
@@ -85,43 +80,6 @@ func (m *Memory) Read(ctx context.Context, session string, from uint64) iter.Seq
 		records := members(session, m.between(ctx, session, 0, math.MaxUint64))
 		events(ctx, session, records, 0, from, m.fetchBlob)(yield)
 	}
-}
-
-// Follow yields the events of a session from sequence from (1 is the first), those stored and then those that come,
-// until ctx ends.
-func (m *Memory) Follow(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error] {
-	return func(yield func(schemas.Event, error) bool) {
-		if err := schemas.CheckSession(session); err != nil {
-			yield(schemas.Event{}, fmt.Errorf("eventstore: follow: %w", err))
-			return
-		}
-		for ctx.Err() == nil {
-			changed := m.watch(session)
-			records := members(session, m.between(context.WithoutCancel(ctx), session, 0, math.MaxUint64))
-			for e, err := range events(ctx, session, records, 0, from, m.fetchBlob) {
-				if !yield(e, err) || err != nil {
-					return
-				}
-				from = e.Seq + 1
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-			}
-		}
-	}
-}
-
-// watch returns a channel that is closed when more of a session is stored.
-func (m *Memory) watch(session string) <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ch := m.changed[session]
-	if ch == nil {
-		ch = make(chan struct{})
-		m.changed[session] = ch
-	}
-	return ch
 }
 
 // Sessions yields all sessions that have a log, by name.

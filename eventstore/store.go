@@ -31,9 +31,6 @@ type Options struct {
 	// OutcomeTimeout is how long to go on finding out what became of an unknown append, and how long a read goes on
 	// while the server cannot be reached; 0 means 30 s.
 	OutcomeTimeout time.Duration
-	// FollowCheck is how often a quiet [Store.Follow] looks whether it has missed something, which only the death of a
-	// stream's leader between storing and republishing can cause; 0 means 15 s.
-	FollowCheck time.Duration
 	// Deleting says whether a session is being deleted by the deletion with this id; nil knows of none.
 	Deleting func(ctx context.Context, session, id string) (bool, error)
 	// ByConsumer has sessions read by consumers and not by batches of direct gets: permissions can restrict the creation
@@ -55,9 +52,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.OutcomeTimeout <= 0 {
 		o.OutcomeTimeout = 30 * time.Second
-	}
-	if o.FollowCheck <= 0 {
-		o.FollowCheck = 15 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

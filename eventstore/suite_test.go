@@ -2,7 +2,6 @@ package eventstore_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/eventstore/eventstoretest"
@@ -18,14 +17,14 @@ func TestMemory(t *testing.T) {
 func TestJetStream(t *testing.T) {
 	t.Parallel()
 	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
-		s, _ := newJetStream(t, eventstore.Options{FollowCheck: time.Hour}) // following must not live on the check
+		s, _ := newJetStream(t, eventstore.Options{})
 		return eventstoretest.Of(s)
 	})
 }
 
 func TestJetStreamByConsumer(t *testing.T) {
 	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
-		s, _ := newJetStream(t, eventstore.Options{FollowCheck: time.Hour, ByConsumer: true})
+		s, _ := newJetStream(t, eventstore.Options{ByConsumer: true})
 		return eventstoretest.Of(s)
 	})
 }

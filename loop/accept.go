@@ -82,7 +82,7 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.subagentResult(d)
 	case *schemas.Timer:
 		switch {
-		case d.Name == schemas.TimerRetry:
+		case d.Name == schemas.TimerRetry, d.Name == schemas.TimerSubagents:
 			return nil // being awake is all it is for
 		case d.Name == schemas.TimerApproval+"_"+d.Call:
 			return a.expired(d)
@@ -169,8 +169,8 @@ func (a acceptance) joining(busy schemas.WhenBusy) schemas.Queue {
 	return schemas.QueueFollowUp
 }
 
-// interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next. It takes their
-// place, so it is accepted whatever waits: of all interrupting prompts one waits.
+// interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next. It takes
+// their place, so it is accepted whatever waits: of all interrupting prompts one waits.
 func (a acceptance) interrupt() []schemas.EventData {
 	var superseded []schemas.EventData
 	for _, in := range a.s.Prompts {

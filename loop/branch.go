@@ -2,8 +2,10 @@ package loop
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 
+	"github.com/loopbus/loopbus/loop/compaction"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -33,8 +35,8 @@ func (s *State) begun() bool {
 		len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
 }
 
-// branch is what a branch command does once [SessionBranched] is in the log: that event comes first, so that a process
-// that dies between the two leaves nothing half-done.
+// branch is what a branch command does once [schemas.SessionBranched] is in the log: that event comes first, so that a
+// process that dies between the two leaves nothing half-done.
 func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	switch {
 	case a.s.Origin != nil && a.s.Origin.of(d):
@@ -47,7 +49,7 @@ func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("there is no session %s to copy", d.Session))
 }
 
-// Branchable reports whether a branch command still needs [Branched]: the session has not begun.
+// Branchable reports whether a branch command still needs [State.Branched]: the session has not begun.
 func (s *State) Branchable() bool { return s.Origin == nil && !s.begun() }
 
 // Branched is the event that makes another session a copy of this one. A reply at the end that has calls without
@@ -157,4 +159,84 @@ func (t Settings) commands() (list []schemas.Setting) {
 		add(&schemas.SetProfile{Profile: t.Profile})
 	}
 	return list
+}
+
+// Path is the way to an entry: its parent's id, and what a model is shown on the path, up to the entry and with it.
+// Again says that the entry is a user's message or a custom_message, which is to be written anew; Text is its text.
+type Path struct {
+	ID, Parent string
+	Entries    []Entry
+	Again      bool
+	Text       string
+}
+
+// before is the path without the entry itself.
+func (p *Path) before() []Entry {
+	if n := len(p.Entries); n > 0 && p.Entries[n-1].ID == p.ID {
+		return p.Entries[:n-1]
+	}
+	return p.Entries
+}
+
+// Enter folds the next event, as [State.Apply] does, and returns the path to the entry with this id if the event has
+// made the entry, else nil. The path shares the state's messages.
+func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
+	at := s.Tree
+	if err := s.Apply(e); err != nil {
+		return nil, err
+	}
+	for _, n := range at.Apply(e) {
+		if n.ID != id {
+			continue
+		}
+		p := &Path{ID: id, Parent: n.Parent, Entries: s.Messages}
+		for i := range s.Messages {
+			// A compaction made here comes first of the context, and all of that counts.
+			if s.Messages[i].ID == id && (n.Type != schemas.EntryCompaction || id != entryID(e.Seq)) {
+				p.Entries = s.Messages[:i+1]
+			}
+		}
+		p.Text, p.Again = again(n.Message)
+		return p, nil
+	}
+	return nil, nil
+}
+
+// again returns the text of a message that is written anew when somebody goes there.
+func again(m schemas.Message) (text string, ok bool) {
+	switch m := m.(type) {
+	case *schemas.UserMessage:
+		return joined(m.Content), true
+	case *schemas.CustomMessage:
+		var custom schemas.AddMessage
+		if m.Role != compaction.RoleCustom || json.Unmarshal(m.Raw, &custom) != nil {
+			return "", false
+		}
+		return joined(custom.Content), true
+	}
+	return "", false
+}
+
+// joined is the text of the blocks, with nothing between them.
+func joined(blocks schemas.Contents) (text string) {
+	for _, b := range blocks {
+		if t, ok := b.(schemas.Text); ok {
+			text += t.Text
+		}
+	}
+	return text
+}
+
+// fork is the copy that a branch command with an entry asks for, of the state right after the entry's event.
+func (s *State) fork(p *Path, at schemas.BranchPosition) (*State, error) {
+	before := *s
+	before.Run, before.Messages = nil, p.Entries
+	if cmp.Or(at, schemas.BranchAt) == schemas.BranchAt {
+		return &before, nil
+	}
+	if n := len(p.Entries); n == 0 || p.Entries[n-1].Message.MessageRole() != schemas.RoleUser {
+		return nil, ErrNotAgain
+	}
+	before.Messages = p.before()
+	return &before, nil
 }

@@ -1,6 +1,8 @@
 package loop
 
-import "github.com/loopbus/loopbus/schemas"
+import (
+	"github.com/loopbus/loopbus/schemas"
+)
 
 // budget is what a run or a session may use, and what it has used.
 type budget struct {
@@ -24,6 +26,7 @@ func budgets(s *State, r *Run) [2]budget {
 
 // leftTokens and leftCost are what is neither used nor promised.
 func (b budget) leftTokens() int64 { return b.maxTokens - b.used.TotalTokens - b.promisedTokens }
+
 func (b budget) leftCost() float64 { return b.maxCost - b.used.Cost.Total - b.promisedCost }
 
 // reached reports whether a share of the budget is used up.
@@ -104,4 +107,11 @@ func leastOf[T int64 | float64](a, b T) T {
 		return b
 	}
 	return a
+}
+
+func (s *State) overBudget() bool {
+	if s.Run != nil {
+		return overBudget(s, s.Run)
+	}
+	return overBudget(s, &Run{})
 }

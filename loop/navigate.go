@@ -2,16 +2,12 @@ package loop
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/loopbus/loopbus/loop/compaction"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// MaxLabels is how many entries of a session may have a label.
-const MaxLabels = 1000
 
 // TextBusy is why a session cannot be taken elsewhere now.
 const TextBusy = "A run is under way, or about to begin: wait for its end or abort it"
@@ -41,72 +37,6 @@ type Navigation struct {
 type Navigate struct{ CommandID, TargetID string }
 
 func (Navigate) step() {}
-
-// Path is the way to an entry: its parent's id, and what a model is shown on the path, up to the entry and with it.
-// Again says that the entry is a user's message or a custom_message, which is to be written anew; Text is its text.
-type Path struct {
-	ID, Parent string
-	Entries    []Entry
-	Again      bool
-	Text       string
-}
-
-// before is the path without the entry itself.
-func (p *Path) before() []Entry {
-	if n := len(p.Entries); n > 0 && p.Entries[n-1].ID == p.ID {
-		return p.Entries[:n-1]
-	}
-	return p.Entries
-}
-
-// Enter folds the next event, as [State.Apply] does, and returns the path to the entry with this id if the event has
-// made the entry, else nil. The path shares the state's messages.
-func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
-	at := s.Tree
-	if err := s.Apply(e); err != nil {
-		return nil, err
-	}
-	for _, n := range at.Apply(e) {
-		if n.ID != id {
-			continue
-		}
-		p := &Path{ID: id, Parent: n.Parent, Entries: s.Messages}
-		for i := range s.Messages {
-			// A compaction made here comes first of the context, and all of that counts.
-			if s.Messages[i].ID == id && (n.Type != schemas.EntryCompaction || id != entryID(e.Seq)) {
-				p.Entries = s.Messages[:i+1]
-			}
-		}
-		p.Text, p.Again = again(n.Message)
-		return p, nil
-	}
-	return nil, nil
-}
-
-// again returns the text of a message that is written anew when somebody goes there.
-func again(m schemas.Message) (text string, ok bool) {
-	switch m := m.(type) {
-	case *schemas.UserMessage:
-		return joined(m.Content), true
-	case *schemas.CustomMessage:
-		var custom schemas.AddMessage
-		if m.Role != compaction.RoleCustom || json.Unmarshal(m.Raw, &custom) != nil {
-			return "", false
-		}
-		return joined(custom.Content), true
-	}
-	return "", false
-}
-
-// joined is the text of the blocks, with nothing between them.
-func joined(blocks schemas.Contents) (text string) {
-	for _, b := range blocks {
-		if t, ok := b.(schemas.Text); ok {
-			text += t.Text
-		}
-	}
-	return text
-}
 
 // Moved is the event that has the navigation under way, if there is one, arrive; or a branch_summary_start, where what
 // is left behind is to be summed up first, by a model that is asked as ask says; or the refusal that a service has
@@ -288,72 +218,9 @@ func (s *State) branchSummaryEnd(d *schemas.BranchSummaryEnd) {
 	}
 }
 
-// moveLeaf folds a move of the leaf; the label and the outcome of its command are owed then.
-func (s *State) moveLeaf(e schemas.Event, d *schemas.Leaf) {
-	keep := 0
-	for i := range s.Messages {
-		if s.Messages[i].ID == d.Keep {
-			keep = i + 1
-		}
-	}
-	s.Messages = s.Messages[:keep:keep]
-	for _, m := range d.Entries {
-		s.Messages = append(s.Messages, Entry(m))
-	}
-	label := d.TargetID
-	if d.Summary != nil {
-		label = entryID(e.Seq)
-		s.Messages = append(s.Messages, Entry{ID: label, Message: schemas.AnyMessage{Message: branchSummary(e, d.Summary)}})
-	}
-	n := s.Navigating
-	if n == nil {
-		return
-	}
-	s.Navigating = nil
-	if text := n.label(); text != "" {
-		raw, _ := schemas.Marshal(&schemas.Label{TargetID: label, Label: text}) // two texts always encode
-		s.Owed = s.owing(Owed{
-			By: n.CommandID, Type: schemas.EventLabel, ID: n.CommandID, Kind: schemas.CommandNavigate, Data: raw,
-		})
-	}
-	s.Owed = s.owing(Owed{
-		By: n.CommandID, Type: schemas.EventCommandApplied, ID: n.CommandID, Kind: schemas.CommandNavigate, Text: d.Text,
-	})
-}
-
-func (s *State) setLabel(d *schemas.Label) {
-	if d.Label == "" {
-		delete(s.Labels, d.TargetID)
-		return
-	}
-	if s.Labels == nil {
-		s.Labels = make(map[string]string)
-	}
-	s.Labels[d.TargetID] = d.Label
-}
-
 // gaveUp is what the refusal of a command means that was accepted before: it changes nothing.
 func (s *State) gaveUp(id string) {
 	if s.Navigating != nil && s.Navigating.CommandID == id {
 		s.Navigating = nil
 	}
-}
-
-// addEntry puts a message on the path that is no run's.
-func (s *State) addEntry(id string, m schemas.Message) {
-	s.Messages = append(s.Messages, Entry{ID: id, Message: schemas.AnyMessage{Message: m}})
-}
-
-// fork is the copy that a branch command with an entry asks for, of the state right after the entry's event.
-func (s *State) fork(p *Path, at schemas.BranchPosition) (*State, error) {
-	before := *s
-	before.Run, before.Messages = nil, p.Entries
-	if cmp.Or(at, schemas.BranchAt) == schemas.BranchAt {
-		return &before, nil
-	}
-	if n := len(p.Entries); n == 0 || p.Entries[n-1].Message.MessageRole() != schemas.RoleUser {
-		return nil, ErrNotAgain
-	}
-	before.Messages = p.before()
-	return &before, nil
 }

@@ -32,8 +32,8 @@ type CallModel struct {
 
 // RunTools: begin these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
 // begun), prepare it, and append tool_execution_end at once if it cannot be executed. Only then dispatch the others,
-// together. Their results arrive as commands or from the executor, in any order. What [Refusal] gives a text for is
-// never executed. Aborted says that the run is to end: what is out is to be cancelled.
+// together. Their results arrive as commands or from the executor, in any order. What [State.Refusal] gives a text for
+// is never executed. Aborted says that the run is to end: what is out is to be cancelled.
 type RunTools struct {
 	Calls   []int
 	Aborted bool

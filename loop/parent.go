@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,4 +152,15 @@ func cut(text string, most int) string {
 		most--
 	}
 	return text[:most] + fmt.Sprintf("\n\n[%d bytes more are in the sub-agent's log]", len(text)-most)
+}
+
+// maxSession is the longest id of a session.
+const maxSession = 64
+
+// childSession is the id of the session of a sub-agent. Without the call's nonce nobody can guess it, and it does not
+// give the nonce away.
+func childSession(parent string, call *Call) string {
+	sum := sha256.Sum256([]byte(parent + "/" + string(call.Key) + "/" + call.Nonce))
+	suffix := fmt.Sprintf("-%s-%x", call.Key, sum[:6])
+	return parent[:min(len(parent), maxSession-len(suffix))] + suffix
 }

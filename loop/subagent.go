@@ -2,7 +2,6 @@ package loop
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -205,25 +204,6 @@ func (s *State) Subagent(call *Call, args schemas.SubagentCall) (start *schemas.
 	}, ""
 }
 
-// BeginsSubagent reports whether a call is of the runner's own tool agent. A tool of that name in a workspace, such as
-// the recorded one of a re-run, is a tool like any other.
-func (s *State) BeginsSubagent(c Call) bool {
-	return c.ToolCall.Name == schemas.ToolAgent &&
-		!slices.ContainsFunc(s.Config.Tools, func(d schemas.ToolDefinition) bool {
-			return d.Name == schemas.ToolAgent && d.Workspace != ""
-		})
-}
-
-// agentCalls is how many calls of the turn may yet begin a sub-agent.
-func (s *State) agentCalls() (n int) {
-	for _, c := range s.Run.Turn.Calls {
-		if s.BeginsSubagent(c) && c.End == nil && c.Subagent == "" {
-			n++
-		}
-	}
-	return n
-}
-
 // subagentSettings are the parent's own choices, but for what the call says and the policy allows.
 func (s *State) subagentSettings(p schemas.SubagentPolicy, args schemas.SubagentCall) (
 	set schemas.SubagentSettings, refusal string,
@@ -266,15 +246,4 @@ func (s *State) subagentSettings(p schemas.SubagentPolicy, args schemas.Subagent
 		}
 	}
 	return set, ""
-}
-
-// maxSession is the longest id of a session.
-const maxSession = 64
-
-// childSession is the id of the session of a sub-agent. Without the call's nonce nobody can guess it, and it does not
-// give the nonce away.
-func childSession(parent string, call *Call) string {
-	sum := sha256.Sum256([]byte(parent + "/" + string(call.Key) + "/" + call.Nonce))
-	suffix := fmt.Sprintf("-%s-%x", call.Key, sum[:6])
-	return parent[:min(len(parent), maxSession-len(suffix))] + suffix
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -114,4 +115,23 @@ func endTurn(s *State, r *Run) Step {
 		ids[i] = c.MessageID
 	}
 	return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: ids, ContextUsage: s.ContextUsage()}}
+}
+
+// BeginsSubagent reports whether a call is of the runner's own tool agent. A tool of that name in a workspace, such as
+// the recorded one of a re-run, is a tool like any other.
+func (s *State) BeginsSubagent(c Call) bool {
+	return c.ToolCall.Name == schemas.ToolAgent &&
+		!slices.ContainsFunc(s.Config.Tools, func(d schemas.ToolDefinition) bool {
+			return d.Name == schemas.ToolAgent && d.Workspace != ""
+		})
+}
+
+// agentCalls is how many calls of the turn may yet begin a sub-agent.
+func (s *State) agentCalls() (n int) {
+	for _, c := range s.Run.Turn.Calls {
+		if s.BeginsSubagent(c) && c.End == nil && c.Subagent == "" {
+			n++
+		}
+	}
+	return n
 }

@@ -151,3 +151,55 @@ func made(v any, role schemas.Role) schemas.Message {
 	}
 	return &schemas.CustomMessage{Role: role, Raw: raw}
 }
+
+// MaxLabels is how many entries of a session may have a label.
+const MaxLabels = 1000
+
+// moveLeaf folds a move of the leaf; the label and the outcome of its command are owed then.
+func (s *State) moveLeaf(e schemas.Event, d *schemas.Leaf) {
+	keep := 0
+	for i := range s.Messages {
+		if s.Messages[i].ID == d.Keep {
+			keep = i + 1
+		}
+	}
+	s.Messages = s.Messages[:keep:keep]
+	for _, m := range d.Entries {
+		s.Messages = append(s.Messages, Entry(m))
+	}
+	label := d.TargetID
+	if d.Summary != nil {
+		label = entryID(e.Seq)
+		s.Messages = append(s.Messages, Entry{ID: label, Message: schemas.AnyMessage{Message: branchSummary(e, d.Summary)}})
+	}
+	n := s.Navigating
+	if n == nil {
+		return
+	}
+	s.Navigating = nil
+	if text := n.label(); text != "" {
+		raw, _ := schemas.Marshal(&schemas.Label{TargetID: label, Label: text}) // two texts always encode
+		s.Owed = s.owing(Owed{
+			By: n.CommandID, Type: schemas.EventLabel, ID: n.CommandID, Kind: schemas.CommandNavigate, Data: raw,
+		})
+	}
+	s.Owed = s.owing(Owed{
+		By: n.CommandID, Type: schemas.EventCommandApplied, ID: n.CommandID, Kind: schemas.CommandNavigate, Text: d.Text,
+	})
+}
+
+func (s *State) setLabel(d *schemas.Label) {
+	if d.Label == "" {
+		delete(s.Labels, d.TargetID)
+		return
+	}
+	if s.Labels == nil {
+		s.Labels = make(map[string]string)
+	}
+	s.Labels[d.TargetID] = d.Label
+}
+
+// addEntry puts a message on the path that is no run's.
+func (s *State) addEntry(id string, m schemas.Message) {
+	s.Messages = append(s.Messages, Entry{ID: id, Message: schemas.AnyMessage{Message: m}})
+}

@@ -146,8 +146,8 @@ func filesBelow(t *testing.T, folder string) (files []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d JSON files below %s: %v", len(files), folder, err)
 	}
 	return files
 }

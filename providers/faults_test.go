@@ -1,6 +1,7 @@
 package providers_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -92,7 +93,8 @@ func beginReply(api string, w http.ResponseWriter) {
 // serveFault returns a request to a server with the fault.
 func serveFault(t *testing.T, api string, serve func(http.ResponseWriter, *http.Request)) *providers.Request {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		serve(w, r)
 	}))
 	transport := http.DefaultTransport.(*http.Transport).Clone()

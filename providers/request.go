@@ -80,6 +80,9 @@ type Request struct {
 	Now        func() time.Time                     // for the timestamps of messages; nil is time.Now
 	Getenv     func(name string) string             // the environment; nil is an empty one
 	OnResponse func(status int, header http.Header) // called for the head of every response, also of failed attempts
+	// OnPayload is called with the JSON body of every attempt and returns what is sent in its place; an error gives the
+	// request up. A body that the SDK has signed, as for Amazon Bedrock, is sent without a call.
+	OnPayload func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error)
 }
 
 // Env returns the first of the environment variables that is not empty.

@@ -62,7 +62,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 			v.Set(reflect.New(v.Type().Elem()))
 			fill(r, v.Elem())
 		}
-	case reflect.Map: // nothing in it says how it is written
+	case reflect.Map, reflect.Func: // nothing in it says how it is written
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(r, v.Field(i))

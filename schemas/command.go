@@ -196,6 +196,7 @@ const (
 	TimerRunDeadline = "run_deadline" // ends a run with [TimeoutRun]
 	TimerRetry       = "retry"        // the wait of an [AutoRetryStart] is over
 	TimerApproval    = "approval"     // the wait of an [ApprovalRequested] is over; its name goes on with _ and the call
+	TimerSubagents   = "subagents"    // it is time to see whether the sub-agents waited for will answer
 )
 
 // CommandKind returns "prompt".

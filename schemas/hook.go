@@ -16,8 +16,11 @@ const (
 	HookBeforeAgentStart HookName = "before_agent_start" // a run is about to begin
 	HookContext          HookName = "context"            // what the model is about to be shown of the transcript
 	HookMessageEnd       HookName = "message_end"        // a message, before it is stored
-	HookBeforeToolCall   HookName = "beforeToolCall"     // a call, before it is executed
-	HookAfterToolCall    HookName = "afterToolCall"      // a result, before it is stored
+
+	HookBeforeProviderRequest HookName = "before_provider_request" // a vendor is about to be sent a request
+
+	HookBeforeToolCall HookName = "beforeToolCall" // a call, before it is executed
+	HookAfterToolCall  HookName = "afterToolCall"  // a result, before it is stored
 
 	HookSessionBeforeCompact HookName = "session_before_compact" // a context is about to be summed up
 	HookSessionBeforeTree    HookName = "session_before_tree"    // the leaf is about to be moved
@@ -26,8 +29,8 @@ const (
 
 // HookNames lists the hooks in the order in which a run comes by them.
 func HookNames() []HookName {
-	return []HookName{HookInput, HookBeforeAgentStart, HookContext, HookMessageEnd, HookBeforeToolCall, HookAfterToolCall,
-		HookSessionBeforeCompact, HookSessionBeforeTree, HookSessionBeforeFork}
+	return []HookName{HookInput, HookBeforeAgentStart, HookContext, HookBeforeProviderRequest, HookMessageEnd,
+		HookBeforeToolCall, HookAfterToolCall, HookSessionBeforeCompact, HookSessionBeforeTree, HookSessionBeforeFork}
 }
 
 // FailsClosed reports whether no answer means no: of a tool call. Elsewhere what is not answered is left as it is.
@@ -99,6 +102,9 @@ func knownHook(h HookName) bool {
 //	before_agent_start  CommandID, Messages: what the first input brings; SystemPrompt
 //	context             Messages: the transcript as the model would be shown it
 //	message_end         Message
+//
+//	before_provider_request  Payload: the body of the request to the vendor, which has no key
+//
 //	beforeToolCall      Call, ToolCallID, ToolName, Args: the validated arguments
 //	afterToolCall       the same, and Result and IsError
 //
@@ -122,6 +128,7 @@ type HookRequest struct {
 	Message      *AnyMessage     `json:"message,omitempty"`
 	Messages     Messages        `json:"messages,omitempty"`
 	SystemPrompt string          `json:"systemPrompt,omitempty"`
+	Payload      json.RawMessage `json:"payload,omitempty"`
 
 	Compaction *CompactionStart `json:"compaction,omitempty"`
 	Navigation *Navigate        `json:"navigation,omitempty"`
@@ -135,6 +142,9 @@ type HookRequest struct {
 //	before_agent_start  Messages behind those of the first input; SystemPrompt in place of the run's
 //	context             Messages in place of the transcript, for this one model call
 //	message_end         Message in its place, of the same role
+//
+//	before_provider_request  Payload in place of the body, which nothing checks but the vendor
+//
 //	beforeToolCall      Block; or Ask for an approval, which is waited for TimeoutMs, 0 as long as the policy says;
 //	                    Args in place of the arguments, which are not validated again
 //	afterToolCall       Content, Details, IsError and Terminate in place of the result's
@@ -158,6 +168,7 @@ type HookAnswer struct {
 	Details      json.RawMessage `json:"details,omitempty"`
 	IsError      *bool           `json:"isError,omitempty"`
 	Terminate    *bool           `json:"terminate,omitempty"`
+	Payload      json.RawMessage `json:"payload,omitempty"`
 
 	Cancel              bool                `json:"cancel,omitempty"`
 	Compaction          *SuppliedCompaction `json:"compaction,omitempty"`

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 )
@@ -54,6 +55,11 @@ type ModelRequest struct {
 	Attempt       int              `json:"attempt,omitempty"`
 	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 leaves it to the provider
 	APIKey        string           `json:"-"`
+	// OnPayload, where it is not nil, is called with the JSON body of each request that is about to be sent to a
+	// vendor, and returns what is sent in its place; an error gives the request up. It is called concurrently with
+	// nothing else of the stream. A model that sends no such body from this process, or has signed it, does not call
+	// it.
+	OnPayload func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) `json:"-"`
 }
 
 // StreamEventType names an event of a model's stream.

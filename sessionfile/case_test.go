@@ -2,10 +2,11 @@ package sessionfile_test
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/loopbus/loopbus/schemas/casetest"
 )
 
 // casesDir names a further directory of cases to play.
@@ -21,17 +22,13 @@ func TestSessionCases(t *testing.T) {
 // Cases that are not part of the repository.
 func TestSessionCasesFurther(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv(casesDir)
-	if dir == "" {
-		t.Skipf("%s names no directory of cases", casesDir)
-	}
-	playAll(t, dir)
+	playAll(t, casetest.Further(t, casesDir))
 }
 
 // The better forms of the cases that are meant to differ.
 func TestSessionCasesDeviations(t *testing.T) {
 	t.Parallel()
-	listed := deviating(t)
+	listed := casetest.Deviating(t)
 	if len(listed) == 0 || len(listed) > 10 {
 		t.Errorf("%d cases deviate, want 1 to 10", len(listed))
 	}
@@ -48,7 +45,7 @@ func TestSessionCasesDeviations(t *testing.T) {
 
 func playAll(t *testing.T, dir string) {
 	t.Helper()
-	listed := deviating(t)
+	listed := casetest.Deviating(t)
 	for _, c := range loadCases(t, dir) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -77,20 +74,6 @@ func (c *sessionCase) better(t *testing.T) *sessionCase {
 }
 
 var blank = regexp.MustCompile(`\s+`)
-
-// deviating reads the numbers of cases that begin a row of the table in DEVIATIONS.md.
-func deviating(t *testing.T) map[string]bool {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "DEVIATIONS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	numbers := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d{3}) \|`).FindAllSubmatch(text, -1) {
-		numbers[string(row[1])] = true
-	}
-	return numbers
-}
 
 // A sessionCase is a recorded case, or one of ours of the same form. Its format is that of the recordings.
 type sessionCase struct {
@@ -151,27 +134,19 @@ type caseReply struct {
 // number is what a case's name begins with.
 func (c *sessionCase) number() string { return c.Name[:3] }
 
-func loadCases(t *testing.T, dir string) (cases []*sessionCase) {
+func loadCases(t *testing.T, dir string) []*sessionCase {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases in %s: %v", dir, err)
-	}
-	for _, file := range files {
-		cases = append(cases, loadCase(t, file))
-	}
-	return cases
+	return casetest.Load(t, dir, decodeCase(t))
 }
 
 func loadCase(t *testing.T, file string) *sessionCase {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	return casetest.One(t, file, decodeCase(t))
+}
+
+func decodeCase(t *testing.T) func(data []byte) (*sessionCase, error) {
+	return func(data []byte) (*sessionCase, error) {
+		c := new(sessionCase)
+		return c, json.Unmarshal(expanded(t, data), c)
 	}
-	c := new(sessionCase)
-	if err := json.Unmarshal(expanded(t, data), c); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return c
 }

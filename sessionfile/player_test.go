@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+
+	"github.com/loopbus/loopbus/schemas/casetest"
 )
 
 // TestPlayerNotices holds that a case fails when anything that it expects is different: each is played with one value
@@ -12,7 +14,7 @@ func TestPlayerNotices(t *testing.T) {
 	t.Parallel()
 	cases := loadCases(t, filepath.Join("testdata", "conformance"))
 	cases = append(cases, loadCases(t, filepath.Join("testdata", "deviations"))...)
-	listed := deviating(t)
+	listed := casetest.Deviating(t)
 	for _, c := range cases {
 		if listed[c.number()] && c.Refused || c.Name == "013-no-header" {
 			continue

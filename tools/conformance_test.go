@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/casetest"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/edit"
@@ -42,16 +42,12 @@ func TestConformance(t *testing.T) {
 // Cases that are not part of the repository.
 func TestFurtherCases(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv(casesDir)
-	if dir == "" {
-		t.Skipf("%s names no directory of cases", casesDir)
-	}
-	playAll(t, dir)
+	playAll(t, casetest.Further(t, casesDir))
 }
 
 func playAll(t *testing.T, dir string) {
 	t.Helper()
-	deviations := deviating(t)
+	deviations := casetest.Deviating(t)
 	for _, c := range loadCases(t, dir) {
 		if deviations[c.number()] {
 			continue
@@ -85,7 +81,7 @@ func TestOrderOfALongText(t *testing.T) {
 // The cases that are meant to differ, with the outcome that is better.
 func TestDeviations(t *testing.T) {
 	t.Parallel()
-	left := deviating(t)
+	left := casetest.Deviating(t)
 	if len(left) == 0 || len(left) > 30 {
 		t.Errorf("%d cases deviate", len(left))
 	}
@@ -104,54 +100,26 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// deviating reads the numbers of cases that begin a row of a table in DEVIATIONS.md.
-func deviating(t *testing.T) map[string]bool {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "DEVIATIONS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	numbers := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d{3}) \|`).FindAllSubmatch(text, -1) {
-		numbers[string(row[1])] = true
-	}
-	return numbers
-}
-
 // number is what a case's name begins with.
 func (c *testCase) number() string { return c.Name[:3] }
 
-func loadCases(t *testing.T, dir string) (cases []*testCase) {
+func loadCases(t *testing.T, dir string) []*testCase {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases in %s: %v", dir, err)
-	}
-	for _, file := range files {
-		cases = append(cases, loadCase(t, file))
-	}
-	return cases
-}
-
-func loadCase(t *testing.T, file string) *testCase {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := new(testCase)
-	if err := json.Unmarshal(data, c); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	if c.Calls == nil {
-		c.Calls = []testCall{{Args: c.Args}}
-	}
-	for i := range c.Calls {
-		if c.Calls[i].Tool == "" {
-			c.Calls[i].Tool = c.Tool
+	return casetest.Load(t, dir, func(data []byte) (*testCase, error) {
+		c := new(testCase)
+		if err := json.Unmarshal(data, c); err != nil {
+			return nil, err
 		}
-	}
-	return c
+		if c.Calls == nil {
+			c.Calls = []testCall{{Args: c.Args}}
+		}
+		for i := range c.Calls {
+			if c.Calls[i].Tool == "" {
+				c.Calls[i].Tool = c.Tool
+			}
+		}
+		return c, nil
+	})
 }
 
 // play runs the case and compares what is recorded with what happened, as JSON values.

@@ -26,52 +26,40 @@ const maxInline = 400 << 10
 // pieceBytes is how much of an input is in a message of its own.
 const pieceBytes = 128 << 10
 
-// upload keeps the data of an input as an object, and returns the reference. Who uploads may not read what is there, and
-// could learn what others have uploaded if he might: so the object is written message by message, under a name that
-// nobody else can guess.
+// upload keeps the data of an input as an object, and returns the reference. Who uploads may not read what is there,
+// and could learn what others have uploaded if he might: so the object is written message by message, under a name
+// that nobody else can guess.
 func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error) {
 	if len(data) > schemas.MaxInputBytes {
 		return "", fmt.Errorf("the input has %d bytes, more than %d", len(data), schemas.MaxInputBytes)
 	}
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:]) + "-" + rand.Text()
-	err = c.persist(ctx, func(ctx context.Context) error {
-		return c.explain(c.putInput(ctx, name, sum, data), "$O."+schemas.BucketInputs+".")
-	})
-	return schemas.InputScheme + name, err
-}
-
-// putInput writes an object once. One that was written in part before is not continued: its pieces are left.
-func (c *Client) putInput(ctx context.Context, name string, sum [sha256.Size]byte, data []byte) error {
-	const prefix = "$O." + schemas.BucketInputs
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: pieceBytes}},
 		Bucket:     schemas.BucketInputs, NUID: rand.Text(), Size: uint64(len(data)),
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]), ModTime: time.Now().UTC(),
 	}
-	var stored []jetstream.PubAckFuture
 	for piece := range slices.Chunk(data, pieceBytes) {
-		f, err := c.js.PublishAsync(prefix+".C."+info.NUID, piece)
-		if err != nil {
-			return err
+		if err := c.putInput(ctx, "C."+info.NUID, fmt.Sprint(info.NUID, "/", info.Chunks), piece); err != nil {
+			return "", err
 		}
-		stored, info.Chunks = append(stored, f), info.Chunks+1
-	}
-	for _, f := range stored {
-		select {
-		case <-f.Ok():
-		case err := <-f.Err():
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		info.Chunks++
 	}
 	meta, err := json.Marshal(info)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.putInput(ctx, "M."+base64.URLEncoding.EncodeToString([]byte(name)), info.NUID, meta)
 	}
-	_, err = c.js.Publish(ctx, prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), meta)
-	return err
+	return schemas.InputScheme + name, err
+}
+
+// putInput stores a message of an object. The id, which nobody can guess, keeps it from being stored twice.
+func (c *Client) putInput(ctx context.Context, subject, id string, data []byte) error {
+	const prefix = "$O." + schemas.BucketInputs + "."
+	return c.persist(ctx, func(ctx context.Context) error {
+		_, err := c.js.Publish(ctx, prefix+subject, data, jetstream.WithMsgID(id))
+		return c.explain(err, prefix)
+	})
 }
 
 // blob returns the data of an event that is kept in the object store, checked against its digest.

@@ -157,6 +157,33 @@ func TestForgedUpdatesDoNothing(t *testing.T) {
 	w.want("1.1 ", "1.2 two")
 }
 
+// Whoever may read anything may have it sent to where viewers listen. They take what the log has.
+func TestForgedEventsDoNothing(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	newAuthor(t, a.c, "s2").commit(&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.TurnEnd{})
+	w := watch(t, s, 1)
+	a.commit(&schemas.AgentStart{})
+	w.want("1 agent_start")
+	const live = "agent.live.s1.event"
+	for _, m := range []*nats.Msg{
+		{Subject: "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s2", Reply: live},
+		{Subject: "$JS.API.STREAM.INFO.AGENT_EVT", Reply: live},
+		{Subject: live, Data: []byte("x"), Header: nats.Header{"Nats-Sequence": {"900"}}},
+		{Subject: live, Data: []byte("x"), Header: nats.Header{"Nats-Sequence": {"901"}, "Nats-Stream": {"AGENT_EVT"},
+			schemas.HeaderCommit: {"v2 2-2"}}},
+	} {
+		if err := a.c.NATS().PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.c.NATS().FlushWithContext(bustest.Deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	a.commit(&schemas.TurnStart{}, &schemas.TurnEnd{})
+	w.want("2 turn_start", "3 turn_end")
+}
+
 func TestDataInTheObjectStore(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)

@@ -57,7 +57,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	msg := nats.NewMsg(d.subject(req))
 	msg.Data = data
 	// If this is sent twice the second one is recognised, for as long as a runner's connection can outlive its suspension
-	// ([StreamOptions.ToolDuplicateWindow]). It is no duplicate of the tool's next call.
+	// (ToolDuplicateWindow of the options of package streams). It is no duplicate of the tool's next call.
 	msg.Header.Set(jetstream.MsgIDHeader, req.IdempotencyKey())
 	msg.Header.Set(schemas.HeaderDispatch, cmp.Or(req.Nonce, "-"))
 	if req.TraceParent != "" {

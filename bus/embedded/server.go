@@ -20,7 +20,7 @@ const startTimeout = 10 * time.Second
 // readyPoll is how often a server is asked whether it is healthy.
 const readyPoll = 20 * time.Millisecond
 
-// ServerOptions configures [StartServer]. Only StoreDir is needed.
+// Options configures [Start]. Only StoreDir is needed.
 type Options struct {
 	// Listen is the TCP address, host:port. Empty means a free port of 127.0.0.1, as does port 0 or -1 of another host;
 	// an empty host means 127.0.0.1 too. Any other interface has to be named, 0.0.0.0 for all.
@@ -53,7 +53,7 @@ type Server struct {
 	stopped sync.Once
 }
 
-// StartServer starts a server and returns once it accepts connections and has recovered its streams. The caller has
+// Start starts a server and returns once it accepts connections and has recovered its streams. The caller has
 // to [Server.Shutdown] it. A port in use and a store directory in use are errors that say so.
 func Start(o Options) (*Server, error) {
 	config, err := o.config()

@@ -2,6 +2,7 @@ package labels_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,5 +22,14 @@ func TestASetIsBounded(t *testing.T) {
 	want := map[string]bool{"tool-0": true, "tool-1": true, "bash": true, "": true, labels.Other: true}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Histograms of seconds have buckets from a fast call's time to a slow model's, in order.
+func TestBucketsOfSeconds(t *testing.T) {
+	t.Parallel()
+	s := labels.Seconds()
+	if len(s) == 0 || s[0] != 0.005 || s[len(s)-1] != 600 || !slices.IsSorted(s) {
+		t.Errorf("buckets %v", s)
 	}
 }

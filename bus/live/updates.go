@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// UpdateOptions configures [NewUpdates].
+// Options configures [New].
 type Options struct {
 	// Interval is the shortest time between two pieces of one event; 0 is the default of 25 ms, anything below 0 sends
 	// every delta as it comes.
@@ -40,7 +40,7 @@ const (
 //
 // It numbers the updates of each event from 1, whatever N the caller gave. Nothing is acknowledged: an update that
 // cannot be sent is lost, and the log has the whole content anyway. They go out on the connection of the log
-// ([Conn.Events]), so none is behind the event that ends what it belongs to. A timer runs only while something is
+// ([bus.Conn.Events]), so none is behind the event that ends what it belongs to. A timer runs only while something is
 // buffered. All methods may be called concurrently; calls for one event are in the order of their locks.
 type Updates struct {
 	nc          *nats.Conn
@@ -62,7 +62,7 @@ type updateKey struct {
 	event   uint64
 }
 
-// NewUpdates returns a publisher of updates on c, which stays the caller's and has to outlive it.
+// New returns a publisher of updates on c, which stays the caller's and has to outlive it.
 func New(c *bus.Conn, o Options) *Updates {
 	u := &Updates{nc: c.Events().Conn(), subjects: c.Subjects(), interval: o.Interval,
 		maxBuffered: cmp.Or(o.MaxBuffered, defaultMaxBuffered),

@@ -84,8 +84,8 @@ func (b Bounds) tooManyArguments() error {
 		fmt.Sprintf("the arguments of a tool call have more than %d bytes", b.Arguments))
 }
 
-// total bounds the bytes of all requests that a server has, those of which parts are still to come among them. It may be
-// used concurrently.
+// total bounds the bytes of all requests that a server has, those of which parts are still to come among them. It may
+// be used concurrently.
 type total struct {
 	limit int
 

@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ModelClientOptions configures [NewModelClient].
+// ClientOptions configures [NewClient].
 type ClientOptions struct {
 	// IdleTimeout is how long the server of a call may send nothing before it counts as lost; 0 is five seconds.
 	// Servers send a heartbeat every second.
@@ -24,7 +24,7 @@ type ClientOptions struct {
 	Bounds   Bounds // of a reply
 }
 
-// ModelClient calls the models that servers offer ([ModelServer]). It needs no keys, and sends none. It may be used
+// Client calls the models that servers offer ([Server]). It needs no keys, and sends none. It may be used
 // concurrently.
 type Client struct {
 	conn *bus.Conn
@@ -35,7 +35,7 @@ type Client struct {
 	calls map[string]*askedCall // under way, by the last token of the subject of their answers
 }
 
-// NewModelClient returns a client on c, which stays the caller's and has to outlive it.
+// NewClient returns a client on c, which stays the caller's and has to outlive it.
 func NewClient(c *bus.Conn, o ClientOptions) *Client {
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = idleTimeout
@@ -47,7 +47,7 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 	return &Client{conn: c, o: o, calls: map[string]*askedCall{}}
 }
 
-// Stream asks for the model that the id of req.Model names ([ModelProvider]). Whatever goes wrong is an error event;
+// Stream asks for the model that the id of req.Model names ([Provider]). Whatever goes wrong is an error event;
 // the iterator yields no error. What is lost on the way (a message, the server) is an error after which asking
 // again may help. When ctx ends the call is cancelled at once, and the stream ends with the reply as far as it came.
 func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ModelProvider is the provider, and the API, of models that others ask for us. The id of such a model is a model's
+// Provider is the provider, and the API, of models that others ask for us. The id of such a model is a model's
 // name where it is served: provider/id, or an id that is enough there.
 const Provider = "bus"
 

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// DefaultModelConcurrency is how many model calls are served at once unless said otherwise.
+// DefaultConcurrency is how many model calls are served at once unless said otherwise.
 const DefaultConcurrency = 256
 
 const (
@@ -24,10 +24,10 @@ const (
 	modelSubscribe = 10 * time.Second // for the subscription to be known to the NATS server
 )
 
-// ModelServerOptions configures [NewModelServer]. Model is needed.
+// ServerOptions configures [NewServer]. Model is needed.
 type ServerOptions struct {
 	Model       Model
-	Concurrency int           // calls at once, others are refused; 0 is DefaultModelConcurrency
+	Concurrency int           // calls at once, others are refused; 0 is DefaultConcurrency
 	StopTimeout time.Duration // what calls under way get when Run is to end; 0 is ten seconds
 	Heartbeat   time.Duration // longest without a message to a caller; 0 is a second
 	MaxBytes    int           // of a request; 0 is 64 MiB
@@ -35,7 +35,7 @@ type ServerOptions struct {
 	Logger      *slog.Logger  // nil discards
 }
 
-// ModelServer answers the model calls of [ModelClient]s. Any number share them, in as many processes. It sends what its
+// Server answers the model calls of [Client]s. Any number share them, in as many processes. It sends what its
 // model says and nothing else: no key leaves the process.
 type Server struct {
 	conn     *bus.Conn
@@ -49,7 +49,7 @@ type Server struct {
 	serving map[string]*servedCall // by their ids
 }
 
-// NewModelServer returns a server on c, which stays the caller's and has to outlive it.
+// NewServer returns a server on c, which stays the caller's and has to outlive it.
 func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	if o.Concurrency == 0 {
 		o.Concurrency = DefaultConcurrency

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/loopbus/loopbus/bus/upgrade"
 )
 
 // Options configures [New]. Only Upstream is needed.
@@ -127,15 +129,15 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer server.Close()
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
+	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
 	if err != nil {
 		b.o.Logger.Debug("no WebSocket", "err", err)
 		return // it has been answered
 	}
-	defer func() { _ = ws.CloseNow() }()
+	defer end()
 	// What the server takes in one message, and what a client has gathered while it waited.
 	ws.SetReadLimit(4*max(server.info.MaxPayload, 1<<20) + controlLine)
-	c := &carrier{o: b.o, ws: ws, server: server, jwt: cookie(r, b.o.JWTCookie)}
+	c := &carrier{o: b.o, ws: ws, end: end, server: server, jwt: cookie(r, b.o.JWTCookie)}
 	b.o.Logger.Debug("WebSocket to NATS begins", "remote", r.RemoteAddr)
 	err = c.carry(b.stop)
 	b.o.Logger.Debug("WebSocket to NATS ends", "remote", r.RemoteAddr, "err", err)

@@ -30,6 +30,7 @@ var (
 type carrier struct {
 	o      Options
 	ws     *websocket.Conn
+	end    func() // closes the connection below
 	server *link
 	jwt    string
 	out    []byte // to the client, not yet sent
@@ -50,8 +51,8 @@ func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	case <-stop:
 		err = errStopping
 	}
-	_ = c.server.SetDeadline(time.Unix(1, 0))     // unblocks the goroutine that waits for the server
-	hurry := time.AfterFunc(closeTimeout, cancel) // a reader whose context ends closes the WebSocket without a word
+	_ = c.server.SetDeadline(time.Unix(1, 0)) // unblocks the goroutine that waits for the server
+	hurry := time.AfterFunc(closeTimeout, func() { cancel(); c.end() })
 	defer hurry.Stop()
 	_ = c.ws.Close(closeCode(err)) // unblocks the goroutine that waits for the client
 	cancel()

@@ -52,7 +52,7 @@ func inbox(t *testing.T, nc *nats.Conn) jetstream.JetStream {
 		t.Fatal(err)
 	}
 	for name, subject := range map[string]string{schemas.StreamCommands: "agent.cmd.*.*",
-		schemas.StreamEvents: "agent.evt.*"} {
+		schemas.StreamEvents: "agent.evt.*", "OBJ_agent_inputs": "$O.agent_inputs.C.*"} {
 		_, err := js.CreateStream(bustest.Deadline(t), jetstream.StreamConfig{Name: name, Subjects: []string{subject},
 			AllowDirect: true})
 		if err != nil {
@@ -67,7 +67,12 @@ var everything = []string{"agent.cmd.s2.prompt", "agent.cmd.s2.approve", "agent.
 	"agent.cmd.s2.tool_result",
 	"agent.evt.s1", "agent.evt.s2", "agent.live.s2.event", "$JS.API.STREAM.DELETE.AGENT_EVT",
 	"$JS.API.DIRECT.GET.AGENT_EVT",
-	"$JS.API.STREAM.MSG.GET.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s2", "agent.hook.input"}
+	"$JS.API.STREAM.MSG.GET.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s2", "agent.hook.input",
+	"$JS.API.STREAM.INFO.OBJ_agent_inputs", "$JS.API.STREAM.PURGE.OBJ_agent_inputs",
+	"$JS.API.DIRECT.GET.OBJ_agent_inputs.$O.agent_inputs.M.>", "$JS.API.DIRECT.GET.OBJ_agent_inputs",
+	"$JS.API.CONSUMER.CREATE.OBJ_agent_inputs.x.$O.agent_inputs.C.>", "$O.agent_blobs.M.x", "$KV.agent_tools.ls.w2",
+	"$KV.agent_resources.w2", "$KV.agent_snapshots.s2.v2", "$KV.agent_profiles.x", "agent.tool.bash.s2.c1",
+	"agent.cancel.s2.c1", "agent.model.request", "agent.key.anthropic"}
 
 // allowed are, of what a user may publish, subjects without wildcards.
 func allowed(t *testing.T, u permissions.User) (all []string) {
@@ -91,13 +96,25 @@ func trusted(t *testing.T, u permissions.User) []string {
 	case permissions.Worker:
 		return []string{"agent.cmd.*.tool_result"}
 	case permissions.Rerunner:
-		return []string{"agent.cmd.*.prompt", "agent.cmd.*.tool_result"}
+		return []string{"agent.cmd.*.prompt", "agent.cmd.*.tool_result", "$KV.agent_tools.>"}
 	case permissions.Auditor:
-		return []string{"$JS.API.DIRECT.GET.>"}
+		return []string{"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.>"}
 	case permissions.Deleter:
-		return []string{"agent.evt.*", "$JS.API.DIRECT.GET.>", "$JS.API.STREAM.MSG.GET.AGENT_EVT"}
-	case permissions.Runner, permissions.KeylessRunner:
-		return []string{"agent.>", "$JS.API.>"}
+		return []string{"agent.evt.*", "$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.DIRECT.GET.AGENT_EVT.>",
+			"$JS.API.STREAM.MSG.GET.AGENT_EVT", "$O.agent_blobs.>", "agent.cancel.*.*"}
+	case permissions.Profiles:
+		return []string{"$KV.agent_profiles.>"}
+	case permissions.ModelUser:
+		return []string{"agent.model.request"}
+	case permissions.KeyUser:
+		return []string{"agent.key.*"}
+	case permissions.Runner:
+		return []string{"agent.>", "$JS.API.>", "$O.agent_blobs.>", "$KV.agent_tools.>", "$KV.agent_resources.>",
+			"$KV.agent_snapshots.>"}
+	case permissions.KeylessRunner:
+		return []string{"agent.cmd.>", "agent.evt.>", "agent.live.>", "agent.hook.>", "agent.tool.>", "agent.cancel.>",
+			"agent.model.>", "$JS.API.>", "$O.agent_blobs.>", "$KV.agent_tools.>", "$KV.agent_resources.>",
+			"$KV.agent_snapshots.>"}
 	}
 	return nil
 }
@@ -157,7 +174,7 @@ func TestUsersOfOneAccount(t *testing.T) {
 func TestAccountsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	list := users(permissions.Sender, permissions.Approver, permissions.LiveViewer, permissions.ModelUser,
-		permissions.KeyUser, permissions.Querier)
+		permissions.KeyUser, permissions.Querier, permissions.Inputs)
 	config, err := permissions.Accounts(schemas.Subjects{}, admins, list)
 	if err != nil {
 		t.Fatal(err)
@@ -178,6 +195,7 @@ func TestAccountsOfTheirOwn(t *testing.T) {
 		}
 	}
 	request("sender", "agent.cmd.s1.prompt", `"stream":"AGENT_CMD"`)
+	request("inputs", "$O.agent_inputs.C.x", `"stream":"OBJ_agent_inputs"`)
 	request("approver", "agent.cmd.s1.approve", `"stream":"AGENT_CMD"`)
 	request("model_user", "agent.model.request", "answered")
 	request("querier", "agent.query.s1.state", "answered")
@@ -227,7 +245,7 @@ func TestAccountsOfTheirOwn(t *testing.T) {
 			break
 		}
 		for _, subject := range everything {
-			if m.Subject == subject {
+			if m.Subject == subject && !strings.HasPrefix(subject, "agent.model.") && !strings.HasPrefix(subject, "agent.key.") {
 				t.Errorf("%s reached the account of the streams: %q", subject, m.Data)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 type User struct {
 	Name string // also of its inbox, _INBOX_<name>; a single subject token
 	// Password as the server is to know it: bcrypt, or plain for a test. Without one, and without an NKey, a
-	// configuration refers to the variable [User.PasswordVariable].
+	// configuration refers to the variable NATS_PASSWORD_ with the name in capitals behind it.
 	Password string
 	NKey     string // public nkey, in place of a password
 	Roles    []Name

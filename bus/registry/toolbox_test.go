@@ -79,7 +79,7 @@ func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
 	}
 }
 
-// announceAs announces a tool with more than a name.
+// Of each workspace there is one definition of a tool: that of the highest version that is announced there.
 func TestToolboxTellsTheHighestVersionOfEachWorkspace(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)

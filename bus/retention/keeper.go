@@ -92,10 +92,11 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	ttl := max(3*k.o.Interval, time.Second) // servers know no shorter one
 	entry, err := kv.Get(ctx, keyLease)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(3*k.o.Interval))
+		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(ttl))
 	case err == nil && string(entry.Value()) != k.o.ID:
 		return false, nil
 	case err == nil:
@@ -103,7 +104,7 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 		msg := nats.NewMsg("$KV." + schemas.BucketDeletions + "." + keyLease)
 		msg.Data = []byte(k.o.ID)
 		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(entry.Revision(), 10))
-		_, err = d.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithMsgTTL(3*k.o.Interval))
+		_, err = d.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl))
 	}
 	if conflict(err) {
 		return false, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/bus"
 )
 
-// StreamOptions configures [Setup]. A zero member leaves an existing stream as it is and gives a new one the default.
+// Options configures [Setup]. A zero member leaves an existing stream as it is and gives a new one the default.
 // Sizes are in bytes.
 type Options struct {
 	// Partitions of the inbox, default 64, at most 1024. The number cannot be changed while the stream exists.
@@ -46,7 +46,7 @@ type Options struct {
 	BlobMaxBytes     int64
 }
 
-// The defaults of [StreamOptions].
+// The defaults of [Options].
 const (
 	DefaultPartitions      = 64
 	defaultDuplicateWindow = 2 * time.Minute

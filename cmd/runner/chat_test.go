@@ -14,7 +14,7 @@ import (
 func TestChatWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.runner("r1", `[{"text":"first answer"},{"text":"second answer"}]`)
+	w.runner("r1", `[{"text":"first answer"},{"text":"second answer"},{"text":"third answer"}]`)
 	var out strings.Builder
 	chat := func(input string) string {
 		out.Reset()
@@ -35,6 +35,12 @@ func TestChatWithoutATerminal(t *testing.T) {
 	if end := log[len(log)-1].Data.(*schemas.AgentEnd); end.TerminationReason != schemas.EndNoToolCalls {
 		t.Errorf("the second run ended with %s", end.TerminationReason)
 	}
+	// Whoever comes back is shown what the log has, and goes on from there.
+	const history = "you: one\nfirst answer\n"
+	got = chat("three\n")
+	if at := strings.Index(got, history); at < 0 || !strings.Contains(got[at:], "you: three\nthird answer\n") {
+		t.Errorf("%q is missing, or what follows it, in:\n%s", history, got)
+	}
 }
 
 // typist is somebody at a terminal, made by script(1), who runs the runner.
@@ -48,7 +54,9 @@ type typist struct {
 func atTerminal(t *testing.T, args string) *typist {
 	t.Helper()
 	path, err := exec.LookPath("script")
-	if err != nil {
+	if err != nil && os.Getenv("CI") != "" {
+		t.Fatal("install script(1), which makes a terminal")
+	} else if err != nil {
 		t.Skip("there is no script(1) to make a terminal")
 	}
 	p := &typist{t: t, out: new(output), cmd: exec.CommandContext(t.Context(), path, "-qec", os.Args[0]+" "+args,

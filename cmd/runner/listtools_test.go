@@ -118,7 +118,8 @@ func TestListingsAreVisible(t *testing.T) {
 	t.Parallel()
 	const evil = "x\x1b]0;owned\a\u009b2J\u202e\nbash  -  -  read_only"
 	w := newWorld(t)
-	profile, err := json.Marshal(schemas.Profile{Description: evil, Tools: []string{evil}, Model: &schemas.ModelRef{ID: evil}})
+	profile, err := json.Marshal(schemas.Profile{Description: evil, Tools: []string{evil},
+		Model: &schemas.ModelRef{ID: evil}})
 	if err != nil {
 		t.Fatal(err)
 	}

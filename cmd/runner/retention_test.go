@@ -35,3 +35,19 @@ func TestRetentionIsRead(t *testing.T) {
 		}
 	}
 }
+
+// The rules may be in the file and in the environment too, and reach what a runner is made of.
+func TestRetentionIsASetting(t *testing.T) {
+	t.Parallel()
+	file := write(t, "c.yaml", "nats: nats://127.0.0.1:4222\nretain-age: [720h, legal=0]\n")
+	env := map[string]string{"LOOPBUS_CONFIG": file, "LOOPBUS_RETAIN_SIZE": "10GiB,scratch=5MiB"}
+	read, err := parse(nil, func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]retention.Rule{"": {MaxAge: 720 * time.Hour, MaxBytes: 10 << 30}, "legal": {MaxBytes: 10 << 30},
+		"scratch": {MaxAge: 720 * time.Hour, MaxBytes: 5 << 20}}
+	if d := cmp.Diff(want, read.Options.Retention.rules); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

@@ -55,6 +55,8 @@ type Options struct {
 	Serve models.Model
 	// Retention says how long sessions are kept, by profile; see [retention.KeeperOptions]. Nil keeps all.
 	Retention map[string]retention.Rule
+	// RetentionInterval is the time between two rounds; 0 is a minute.
+	RetentionInterval time.Duration
 	// Tools are the names of those that have to be announced before the runner is ready.
 	Tools []string
 	// Unserved is how long a tool call waits while nobody announces its tool; 0 is for ever.
@@ -167,7 +169,7 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 	}
 	if len(r.o.Retention) > 0 {
 		keeper := retention.NewKeeper(retention.KeeperOptions{ID: r.o.ID, Deleter: r.Deleter, Index: r.Index,
-			Rules: r.o.Retention, OnDeleted: r.metrics.deletedFor, Logger: r.o.Logger})
+			Rules: r.o.Retention, Interval: r.o.RetentionInterval, OnDeleted: r.metrics.deletedFor, Logger: r.o.Logger})
 		g.Go(func() error { return keeper.Run(serving) })
 	}
 	for _, f := range beside {

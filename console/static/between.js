@@ -17,6 +17,7 @@ export function difference(a, b) {
   const about = (f) => ({
     run: f.run?.id ?? "none", turn: f.run?.turns ?? 0, cost: cost(f.cost), context: count(f.context), tokens: count(f.tokens), messages: f.entries.length,
     name: f.name ?? "", "what waits": f.queue.map((q) => `${q.where}: ${q.text || q.id}`), "waits for approval": [...f.waiting.keys()],
+    "sub-agents at work": [...f.children].map(([call, session]) => `${call}: ${session}`),
     "ended": f.lastEnd?.terminationReason ?? "",
     ...Object.fromEntries(Object.entries(f.config).map(([k, v]) => [`config: ${k}`, k === "tools" ? v?.map((t) => t.name) : v])),
   });

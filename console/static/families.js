@@ -1,5 +1,7 @@
 // Families as trees: a session that comes from another, as a branch or as a sub-agent, stands below it. It is pure.
 
+import { byTime } from "./format.js";
+
 const URGENT = ["waiting_for_approval", "damaged", "failed", "running", "waiting_for_tools"];
 
 /**
@@ -19,7 +21,7 @@ export function families(list, byId, folded = new Set()) {
     children.get(parent).push(s);
   }
   if (parents.size === 0) return list;
-  for (const of of children.values()) of.sort((a, b) => a.parent.seq - b.parent.seq || (a.created < b.created ? -1 : 1));
+  for (const of of children.values()) of.sort((a, b) => a.parent.seq - b.parent.seq || byTime(a.created, b.created));
   const rows = [];
   const seen = new Set();
   for (const s of list) {

@@ -2,9 +2,12 @@
 // same events give the same, so the state at any event is the fold of the events up to it. Each entry has a version v
 // that grows when it changes.
 
-import { REASON } from "./format.js";
+import { count, REASON } from "./format.js";
+import { inWords, senderOf } from "./subagents.js";
 
-const INPUTS = new Set(["prompt", "steer", "follow_up"]);
+const INPUTS = new Set(["prompt", "steer", "follow_up", "subagent_prompt", "subagent_result"]);
+
+const COMPACTED = { manual: "as asked for", threshold: "since it was nearly full", overflow: "since it was too long" };
 
 export class Fold {
   seq = 0;
@@ -14,6 +17,8 @@ export class Fold {
   queue = []; // [{id, where, kind, text}]
   commands = new Map(); // {kind, state, text, code, reason} by id
   waiting = new Map(); // calls that wait for approval, by call
+  summing = null; // the note of a summary that is being made
+  children = new Map(); // sub-agents at work, by call
   config = {};
   cost = 0;
   tokens = 0; // ever used
@@ -106,6 +111,7 @@ export class Fold {
       this.#messages.set(id, entry);
     }
     const blocks = typeof m.content === "string" ? [{ type: "text", text: m.content }] : (m.content ?? []);
+    if (m.role === "user") entry.from = senderOf(e.causationId);
     entry.blocks = blocks.map((b) => (b.type === "toolCall" ? { ...b, call: this.#newCall(entry, b) } : b));
     if (m.role !== "user" && m.role !== "assistant" && !m.content) entry.blocks = [{ type: "text", text: JSON.stringify(m, null, 2) }];
     Object.assign(entry, { streaming: false, interrupted: d.interrupted, failure: d.failure, error: m.errorMessage,
@@ -154,6 +160,7 @@ export class Fold {
       else this.#message(e, id, message);
     }
     this.#away(this.#path, false);
+    this.summing = null;
     this.#note(e, "quiet", d.summary ? "Went back, with a summary of what was left" : "Went back", d.summary?.summary);
   }
 
@@ -183,6 +190,47 @@ export class Fold {
   on_transcript_replaced(e, d) {
     this.#note(e, "warn", "The transcript was replaced", "");
     (d.messages ?? []).forEach((m, i) => this.#message(e, `b${e.seq}.${i}`, m));
+  }
+
+  // Summaries.
+
+  #summing(e, title) {
+    this.#note(e, "quiet", title, "");
+    this.summing = this.entries.at(-1);
+  }
+
+  /** Says at the beginning of a summary what came of it. */
+  #summed(changes) {
+    if (this.summing) Object.assign(this.summing, changes, { v: this.summing.v + 1 });
+    this.summing = null;
+  }
+
+  on_compaction_start(e, d) {
+    this.#left(d.messageId);
+    this.#summing(e, `Compacting the context of ${count(d.tokensBefore)} tokens …`);
+  }
+
+  on_compaction_end(e, d) {
+    const why = COMPACTED[d.reason] ?? d.reason;
+    if (d.errorMessage) {
+      this.#summed({ tone: d.aborted ? "quiet" : "bad", title: d.aborted ? "The compaction was cancelled" : "The compaction failed", text: d.errorMessage });
+      return;
+    }
+    if (d.tokensAfter) this.context = d.tokensAfter;
+    this.#summed({ title: `Compacted, ${why}: ${count(d.tokensBefore)} tokens, then ${count(d.tokensAfter)}${d.fromHook ? ", by a service" : ""}`, text: d.summary });
+  }
+
+  on_branch_summary_start(e) {
+    this.#summing(e, "Summing up what is left behind …");
+  }
+
+  on_branch_summary_end(e, d) {
+    this.#summed({ tone: d.aborted ? "quiet" : "bad", title: d.aborted ? "The summary was cancelled" : "The summary failed", text: d.errorMessage });
+  }
+
+  on_summary_end(e, d) {
+    this.cost += d.message?.usage?.cost?.total ?? 0;
+    this.tokens += d.message?.usage?.totalTokens ?? 0;
   }
 
   // Tool calls.
@@ -237,6 +285,33 @@ export class Fold {
     else this.#note(e, d.block ? "bad" : "quiet", title, text);
   }
 
+  // Sub-agents.
+
+  #child(d, changes) {
+    const call = this.#calls.get(d.call);
+    if (call) this.#touch(call, { child: { ...call.child, session: d.session, ...changes } });
+  }
+
+  on_subagent_start(e, d) {
+    this.children.set(d.call, d.session);
+    this.#child(d, { name: d.name, background: d.background, state: "works" });
+  }
+
+  on_subagent_abort(e, d) {
+    this.#child(d, { state: "stops" });
+  }
+
+  on_subagent_end(e, d) {
+    this.children.delete(d.call);
+    this.cost += d.usage?.cost?.total ?? 0;
+    this.tokens += d.usage?.totalTokens ?? 0;
+    this.#child(d, { state: "ended", result: d });
+  }
+
+  on_subagent_report(e, d) {
+    this.#note(e, d.undelivered ? "bad" : "quiet", inWords(e), "", { href: `#/s/${d.session}/e/${d.call.slice(1)}` });
+  }
+
   // Retries.
 
   on_auto_retry_start(e, d) {
@@ -274,6 +349,11 @@ export class Fold {
 
   on_command_accepted(e, d) {
     const text = d.data?.text ?? "";
+    if (d.kind === "subagent_prompt") this.name = d.data?.name;
+    if (d.kind === "subagent_prompt" || d.kind === "subagent_abort") {
+      const { session, call } = d.data?.parent ?? {};
+      this.#note(e, "quiet", inWords(e), "", session && { href: `#/s/${session}/e/${call?.slice(1)}`, of: d.kind === "subagent_prompt" ? session : undefined });
+    }
     this.commands.set(d.commandId, { kind: d.kind, state: d.queue ? "waits" : "accepted", text, queue: d.queue, time: e.time });
     if (d.queue && INPUTS.has(d.kind)) this.queue.push({ id: d.commandId, kind: d.kind, where: d.queue, text });
   }

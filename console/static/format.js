@@ -32,6 +32,12 @@ export function ago(time, now = Date.now()) {
   return new Date(time).toLocaleDateString();
 }
 
+/** Orders times as servers write them, with as many digits of a second as they need. */
+export function byTime(a, b) {
+  const [x, y] = [a, b].map((time) => String(time).replace("Z", ""));
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
 export const clock = (time) => (time ? new Date(time).toLocaleTimeString([], { hour12: false }) : "");
 
 export const STATUS = {

@@ -1,5 +1,6 @@
 // The list of sessions: pages of the runners' index, the first of which is asked again and again while somebody looks.
 
+import { byTime } from "./format.js";
 import { Watched } from "./state.js";
 
 const PAGE = 100;
@@ -126,7 +127,7 @@ export class Waiting extends Watched {
         for await (const a of this.bus.approvals({ signal: this.#stop.signal })) {
           if (a.waiting) waiting.set(`${a.session}/${a.seq}`, a);
           else waiting.delete(`${a.session}/${a.seq}`);
-          this.list = [...waiting.values()].sort((x, y) => (x.requested < y.requested ? -1 : 1));
+          this.list = [...waiting.values()].sort((x, y) => byTime(x.requested, y.requested));
           this.change();
         }
       } catch (err) {

@@ -128,11 +128,6 @@ func testIllegalSession(t *testing.T, s Store) {
 				t.Errorf("read %q: %v", id, err)
 			}
 		}
-		for _, err := range s.Follow(ctx, id, 1) {
-			if !errors.Is(err, schemas.ErrSubject) {
-				t.Errorf("follow %q: %v", id, err)
-			}
-		}
 		if _, err := s.At(ctx, id, started); !errors.Is(err, schemas.ErrSubject) {
 			t.Errorf("at %q: %v", id, err)
 		}

@@ -26,7 +26,6 @@ type Log interface {
 // Reader is what a store offers without an open log.
 type Reader interface {
 	Read(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error]
-	Follow(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error]
 	At(ctx context.Context, session string, at time.Time) (seq uint64, err error)
 	Sessions(ctx context.Context) iter.Seq2[eventstore.SessionInfo, error]
 	Verify(ctx context.Context, session string, o eventstore.VerifyOptions) (eventstore.Report, error)

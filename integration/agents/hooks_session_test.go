@@ -1,15 +1,20 @@
 package agents_test
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -229,4 +234,64 @@ func TestServicesDecideAboutForks(t *testing.T) {
 	}
 	r.EmptyInbox(t)
 	r.Verify(t, "refused-at")
+}
+
+// sender is a model that sends its vendor a payload of so many bytes.
+type sender struct {
+	driver.Model
+	bytes int
+
+	mu   sync.Mutex
+	sent []string
+}
+
+func (m *sender) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	return func(yield func(schemas.StreamEvent, error) bool) {
+		payload, err := req.OnPayload(ctx, raw(map[string]string{"text": strings.Repeat("x", m.bytes)}))
+		if err != nil {
+			yield(schemas.StreamEvent{}, err)
+			return
+		}
+		m.mu.Lock()
+		m.sent = append(m.sent, string(payload))
+		m.mu.Unlock()
+		m.Model.Stream(ctx, req)(yield)
+	}
+}
+
+// Over the bus a service sees what a vendor is sent, and replaces it; what is too large for a message is sent as it is,
+// and the log says so.
+func TestServicesSeeWhatIsSent(t *testing.T) {
+	t.Parallel()
+	ref := at(schemas.HookBeforeProviderRequest, "redact")
+	for name, c := range map[string]struct {
+		bytes int
+		sent  string
+		fails string
+	}{
+		"small":     {10, `{"text":"[redacted]"}`, ""},
+		"too large": {2 << 20, `{"text":"xxx`, "and a message takes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &sender{Model: &rehearsal.Model{}, bytes: c.bytes}
+			r := start(t, func(h *host.Options) { asks(ref)(h); h.Model = m })
+			r.service(ref, func(req schemas.HookRequest) *schemas.HookAnswer {
+				return &schemas.HookAnswer{Payload: raw(map[string]string{"text": "[redacted]"})}
+			})
+			log := r.Prompted(t, "s1", "hello", 1)
+			if len(m.sent) != 1 || !strings.HasPrefix(m.sent[0], c.sent) {
+				t.Errorf("sent %.100q", m.sent)
+			}
+			got := decisions(log, schemas.HookBeforeProviderRequest)
+			if len(got) != 1 {
+				t.Fatalf("%d decisions", len(got))
+			}
+			failed := len(got[0].Failures) == 1 && strings.Contains(got[0].Failures[0].Error, c.fails)
+			if changed := cmp.Equal(got[0].Changed, []string{"payload"}); changed != (c.fails == "") || failed == changed {
+				t.Errorf("decision %+v", got[0])
+			}
+			r.Verify(t, "s1")
+		})
+	}
 }

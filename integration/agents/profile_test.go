@@ -3,12 +3,18 @@ package agents_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/bus/retention"
+	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -90,5 +96,37 @@ func TestProfilesHaveABudget(t *testing.T) {
 	}
 	if n := len(r.model.requests("s4")); n != 0 {
 		t.Errorf("the model was called %d times without a budget", n)
+	}
+}
+
+// A rule for sessions of one profile deletes these, and no others: the profile is the one that the runs followed.
+func TestSessionsAreKeptByTheirProfile(t *testing.T) {
+	t.Parallel()
+	url := system.StartServer(t, false).ClientURL()
+	runner := system.RunOn(t, system.Connect(t, url, "r1"), wiring.Options{
+		ID: "r1", Retention: map[string]retention.Rule{"scratch": {MaxBytes: 1}}, RetentionInterval: 100 * time.Millisecond,
+		Index: index.Options{Check: 50 * time.Millisecond, Grace: time.Millisecond},
+		Host: host.Options{
+			Deps:     driver.Deps{Model: &rehearsal.Model{}},
+			Defaults: schemas.RunConfig{Model: schemas.ModelRef{API: "rehearsal", Provider: "rehearsal", ID: "rehearsal"}},
+		},
+	})
+	conn := system.Connect(t, url, "client")
+	r := &rig{System: &system.System{Runner: runner, URL: url, Client: conn}, t: t, conn: conn}
+	for _, profile := range []string{"scratch", "kept"} {
+		r.profile(profile, schemas.Profile{})
+	}
+	r.Prompted(t, "none", "hello", 1)
+	r.follow("s2", "kept")
+	r.Prompted(t, "s2", "hello", 1)
+	r.follow("s1", "scratch")
+	r.Prompt(t, "s1", "hello")
+	system.Eventually(t, "the session of the profile scratch is deleted", func() bool {
+		return len(r.LogOf(t, "s1")) == 0
+	})
+	for _, session := range []string{"none", "s2"} {
+		if len(r.LogOf(t, session)) == 0 {
+			t.Errorf("session %s is deleted too", session)
+		}
 	}
 }

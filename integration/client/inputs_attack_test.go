@@ -147,7 +147,8 @@ func badDescriptions(t *testing.T, s *system.System, eve *nats.Conn) {
 	} {
 		name := strings.Repeat("0", 62) + string(rune('a'+i/16%6)) + string("0123456789abcdef"[i%16]) + "-x"
 		store(".M."+base64.URLEncoding.EncodeToString([]byte(name)), strings.ReplaceAll(c.meta, "NAME", name))
-		if got := refused(t, s, eve, "s2", schemas.CommandPrompt, schemas.InputScheme+name, ""); !strings.Contains(got, c.want) {
+		got := refused(t, s, eve, "s2", schemas.CommandPrompt, schemas.InputScheme+name, "")
+		if !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q does not say %q", c.meta, got, c.want)
 		}
 	}

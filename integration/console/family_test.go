@@ -44,6 +44,14 @@ func TestFamilies(t *testing.T) {
 	if state != "failed" {
 		t.Errorf("what is folded away is %q", state)
 	}
+	// Times have as many digits as they need: half a second comes before 0.51 of one.
+	order := eval[string](page, `import("/families.js").then(({ families }) => { const of = (session, created) =>
+			({ session, created, status: "idle", parent: session === "a" ? undefined : { session: "a", seq: 1 } });
+		const list = [of("c", "2026-11-01T00:00:00.51Z"), of("b", "2026-11-01T00:00:00.5Z"), of("a", "")];
+		return families(list, new Map(list.map((s) => [s.session, s]))).map((r) => r.s.session).join(""); })`)
+	if order != "abc" {
+		t.Errorf("the family stands as %q", order)
+	}
 	eval[bool](page, `(document.querySelector("a[href='#/s/root']").focus(), true)`)
 	page.do(chromedp.KeyEvent(kb.ArrowRight))
 	shows("alone@0 root@0 child@1 grandchild@2 sibling@1")

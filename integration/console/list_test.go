@@ -135,7 +135,8 @@ func TestScrollThroughAllSessions(t *testing.T) {
 	if n := eval[int](page, "most_"); n > 100 {
 		t.Errorf("%d rows were on the page", n)
 	}
-	if len(long) > 0 && long[len(long)-1] > 2000 { // this is for what takes the square of the sessions
+	// This is for what takes the square of the sessions, which is tens of seconds; a second is what a busy machine adds.
+	if len(long) > 0 && long[len(long)-1] > 8000 {
 		t.Errorf("the page stood still for %.0f ms", long[len(long)-1])
 	}
 	if n := eval[int](page, height); n != manySessions {

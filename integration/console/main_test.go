@@ -17,8 +17,8 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// atOnce is how many tests run at once. They wait for the browser most of the time.
-const atOnce = 6
+// atOnce is how many tests run at once. They wait for the browser most of the time; some of them keep it busy.
+const atOnce = 4
 
 func TestMain(m *testing.M) {
 	if err := errors.Join(bustest.TestsAtOnce(atOnce), process.AdoptOrphans()); err != nil {

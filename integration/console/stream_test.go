@@ -32,13 +32,14 @@ const (
 	deltasInReply = 1000
 )
 
-// talking is a model that says what script has until somebody asks it to talk; then it talks.
+// talking is a model that says what script has until somebody asks it to talk; then it talks, in one run.
 type talking struct {
 	script driver.Model
 	until  time.Duration
+	began  time.Time // when it was asked; of the one run
 }
 
-func (m talking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+func (m *talking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	said, asked := 0, false
 	for _, message := range req.Messages {
 		switch message := message.(type) {
@@ -53,7 +54,10 @@ func (m talking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 	if !asked {
 		return m.script.Stream(ctx, req)
 	}
-	n := min(deltasInReply, int(m.until/deltaEvery)-said*deltasInReply)
+	if said == 0 {
+		m.began = time.Now()
+	}
+	n := min(deltasInReply, int((m.until-time.Since(m.began))/deltaEvery)) // a busy machine misses ticks
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		reply := &schemas.AssistantMessage{StopReason: schemas.StopStop,
 			Content: schemas.Contents{schemas.Text{Text: strings.Repeat(delta, max(n, 0))}}}
@@ -96,7 +100,7 @@ func TestStreaming(t *testing.T) {
 		script = append(script, echo(fmt.Sprintf("call %d", n)))
 	}
 	script = append(script, scripted.Text("that was all"))
-	w := newWorld(t, system.Options{Model: talking{chunked(t, script...), *streaming},
+	w := newWorld(t, system.Options{Model: &talking{script: chunked(t, script...), until: *streaming},
 		UpdateInterval: 25 * time.Millisecond, Limits: schemas.Limits{MaxTurns: 1000}})
 	log := w.Prompted(t, "s1", "go", 1)
 	page := w.open("#/s/s1")

@@ -2,6 +2,7 @@ package crashpoints_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -201,9 +202,15 @@ func (tr *trial) send(t *testing.T, id string, data schemas.CommandData) {
 func (tr *trial) until(t *testing.T, what string, ok func(s *loop.State) bool) {
 	t.Helper()
 	state := &loop.State{Session: tr.session}
-	for e, err := range tr.store.Follow(tr.ctx, tr.session, 1) {
+	for item, err := range bustest.Client(t, tr.conn).Session(tr.session).Watch(tr.ctx, 1) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+		if err == nil && item.Event == nil {
+			continue
+		}
 		if err == nil {
-			err = state.Apply(e)
+			err = state.Apply(*item.Event)
 		}
 		if err != nil {
 			t.Fatalf("waiting until %s: %v; the log is %s", what, err, tr.describe(t))

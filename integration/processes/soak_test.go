@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -32,7 +34,7 @@ type soak struct {
 	*world
 	model  *soakModel
 	random *rand.Rand
-	next   func() (schemas.Event, error, bool) // event of the session's log
+	next   func() (client.Item, error, bool) // event or update of the session
 	giveUp func()
 
 	mu      sync.Mutex
@@ -74,7 +76,7 @@ func newSoak(t *testing.T) *soak {
 	s.startRunner()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.giveUp = cancel
-	next, stop := iter.Pull2(s.store.Follow(ctx, "s1", 1))
+	next, stop := iter.Pull2(bustest.Client(t, s.conn).Session("s1").Watch(ctx, 1))
 	t.Cleanup(stop)
 	s.next = next
 	return s
@@ -133,11 +135,14 @@ func (s *soak) turn(n int, needle string) {
 	late := time.AfterFunc(system.Deadline, s.giveUp)
 	defer late.Stop()
 	for {
-		e, err, ok := s.next()
+		item, err, ok := s.next()
 		if err != nil || !ok {
 			s.t.Fatalf("turn %d does not end: %v", n, err)
 		}
-		end, ended := e.Data.(*schemas.AgentEnd)
+		if item.Event == nil {
+			continue
+		}
+		end, ended := item.Event.Data.(*schemas.AgentEnd)
 		if !ended {
 			continue
 		}

@@ -37,6 +37,17 @@ func (o *outbox) Store(ctx context.Context, c schemas.Command) error {
 	return err
 }
 
+// Holds looks at the queue.
+func (o *outbox) Holds(ctx context.Context, session string, kind schemas.CommandKind) (bool, error) {
+	return ask(ctx, o.process, "holds "+session, func() (bool, error) {
+		o.world.mu.Lock()
+		defer o.world.mu.Unlock()
+		return slices.ContainsFunc(o.queue.messages, func(m *message) bool {
+			return m.cmd.Session == session && m.cmd.Data.CommandKind() == kind
+		}), nil
+	})
+}
+
 // toldBy is what a session tells another one, as history knows it. Of a result the parent's log has an outcome only
 // where it does not answer a call, so it counts as not acknowledged.
 func toldBy(c schemas.Command, sent time.Time) history.Command {

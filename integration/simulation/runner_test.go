@@ -59,6 +59,7 @@ func (r *runner) options() host.Options {
 			Fallbacks: []schemas.ModelRef{{ID: "fallback"}},
 		},
 		CheckModel:    checkModel,
+		SubagentCheck: 10 * time.Second, // nothing is lost here: it must find nothing
 		SnapshotEvery: 25, CacheSize: 2, CacheAge: 5 * time.Second,
 		Policy: schemas.ToolPolicy{Extensions: []string{schemas.ToolAgent}},
 	}

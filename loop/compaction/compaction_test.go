@@ -186,8 +186,8 @@ func TestACircleOfParentsEnds(t *testing.T) {
 	}
 }
 
-// TestDeepArgumentsAreBounded holds that arguments within arguments cost what they have in size, and not its square. It is
-// not parallel: it counts what the process allocates.
+// TestDeepArgumentsAreBounded holds that arguments within arguments cost what they have in size, and not its square.
+// It is not parallel: it counts what the process allocates.
 func TestDeepArgumentsAreBounded(t *testing.T) {
 	allocated := func(depth int) uint64 {
 		deep := json.RawMessage(`{"k":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`)

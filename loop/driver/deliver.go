@@ -211,3 +211,25 @@ func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 	_, err := d.append(ctx, &r, r.CommandID)
 	return err
 }
+
+// begin makes the caller the one who drives, unless somebody does. over is closed when whoever drives stops. The caller
+// holds the lock.
+func (d *Driver) begin() (over <-chan struct{}, mine bool) {
+	if d.driving == nil {
+		d.driving, mine = make(chan struct{}), true
+	}
+	return d.driving, mine
+}
+
+// end is the end of driving. The caller holds the lock.
+func (d *Driver) end() {
+	close(d.driving)
+	d.driving, d.quit = nil, nil
+}
+
+// Resting reports whether nobody drives: the session is at rest, or a delivery has failed that will come again.
+func (d *Driver) Resting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.driving == nil
+}

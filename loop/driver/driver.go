@@ -34,7 +34,6 @@ package driver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -180,58 +179,6 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.signal, d.abort = context.WithCancelCause(ctx)
 	d.mu.Unlock()
 	return d.Drive(context.WithoutCancel(ctx))
-}
-
-// begin makes the caller the one who drives, unless somebody does. over is closed when whoever drives stops. The caller
-// holds the lock.
-func (d *Driver) begin() (over <-chan struct{}, mine bool) {
-	if d.driving == nil {
-		d.driving, mine = make(chan struct{}), true
-	}
-	return d.driving, mine
-}
-
-// end is the end of driving. The caller holds the lock.
-func (d *Driver) end() {
-	close(d.driving)
-	d.driving, d.quit = nil, nil
-}
-
-func (d *Driver) drive(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer d.send()
-	d.mu.Lock()
-	this := d.driving
-	if d.quit = cancel; d.broken != nil {
-		cancel()
-	}
-	d.mu.Unlock()
-	// The signal of a run outlives the delivery that began it: it is aborted only while this one drives.
-	defer context.AfterFunc(ctx, func() { d.abortWhile(this) })()
-	err := panics.Guard("driver", func() error { return d.steps(ctx) })
-	if err != nil {
-		d.stop(err)
-		return err
-	}
-	return d.counted(ctx)
-}
-
-// steps carries out steps until the session rests; driving has ended then.
-func (d *Driver) steps(ctx context.Context) error {
-	err := d.resume(ctx)
-	for {
-		if err != nil && !errors.Is(err, errFailed) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		var done bool
-		if done, err = d.once(ctx); done {
-			return err
-		}
-	}
 }
 
 // stop ends driving because of err. If the session is not lost by it, whoever drives next goes on as another process

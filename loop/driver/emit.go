@@ -205,6 +205,7 @@ func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage,
 // startReply emits the message_start of a reply and returns the message's id and the event's sequence. Listeners are
 // shown the message as given.
 func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (id string, seq uint64,
+
 	err error) {
 	var s shown
 	d.View(func(state *loop.State) {
@@ -236,4 +237,14 @@ func sentAtOnce(data schemas.EventData) bool {
 // stamp is the time of an event: whole milliseconds, so that events of one commit mostly share it.
 func stamp(now time.Time) time.Time {
 	return now.Add(-time.Duration(now.Nanosecond() % int(time.Millisecond))) // Truncate takes the monotonic clock away
+}
+
+// endMessage stores a message of the run that no model is saying, after its hook.
+func (d *Driver) endMessage(ctx context.Context, end *schemas.MessageEnd, cause string) error {
+	m, err := d.askMessageEnd(ctx, end.MessageID, end.Message.Message)
+	if err != nil {
+		return err
+	}
+	end.Message.Message = m
+	return d.emit(ctx, end, cause)
 }

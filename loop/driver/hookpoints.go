@@ -194,16 +194,6 @@ func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message
 	return m, d.emit(ctx, decision, "")
 }
 
-// endMessage stores a message of the run that no model is saying, after its hook.
-func (d *Driver) endMessage(ctx context.Context, end *schemas.MessageEnd, cause string) error {
-	m, err := d.askMessageEnd(ctx, end.MessageID, end.Message.Message)
-	if err != nil {
-		return err
-	}
-	end.Message.Message = m
-	return d.emit(ctx, end, cause)
-}
-
 // inPlaceOf is the message n as it may stand where m stood: of the same role, a result of the same call, a reply that
 // has used what was used.
 func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
@@ -227,6 +217,7 @@ func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
 // askBefore asks whether, and with which arguments, a call is executed. What is not answered is no. An error says that
 // this process is not to decide any more.
 func (d *Driver) askBefore(ctx context.Context, q *inquiry, call loop.Call, args json.RawMessage,
+
 	decision *schemas.HookDecision) error {
 	req := callRequest(call, args)
 	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (decided bool, err error) {
@@ -257,26 +248,4 @@ func (d *Driver) askBefore(ctx context.Context, q *inquiry, call loop.Call, args
 
 func callRequest(call loop.Call, args json.RawMessage) *schemas.HookRequest {
 	return &schemas.HookRequest{Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Args: args}
-}
-
-// askAfter lets services replace parts of a result.
-func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) error {
-	q := d.inquiryOfRun(schemas.HookAfterToolCall)
-	if q == nil {
-		return nil
-	}
-	decision := &schemas.HookDecision{ToolCallID: call.ToolCall.ID, Call: call.Key}
-	req := callRequest(call, d.argsOf(ctx, call, f))
-	req.Result, req.IsError = &end.Result, end.IsError
-	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (bool, error) {
-		changed := patch(end, a)
-		decision.Changed = append(decision.Changed, changed...)
-		req.IsError = end.IsError
-		return len(changed) > 0, nil
-	})
-	if err != nil || !q.worthRecording() {
-		return err
-	}
-	q.record(decision)
-	return d.emit(ctx, decision, "")
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -53,7 +54,13 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 		return err
 	}
 	span := d.startModelSpan(ctx, req.Model)
-	c := &modelCall{d: d, ctx: ctx, req: req, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live}}
+	payloads := d.payloads(ctx, signal)
+	if payloads != nil {
+		req.OnPayload = payloads.ask
+	}
+	c := &modelCall{
+		d: d, ctx: ctx, req: req, payloads: payloads, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live},
+	}
 	err = panics.Guard("model call", func() error { return c.stream(signal) })
 	span.End(c.spanEnd(err))
 	switch {
@@ -98,6 +105,79 @@ func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest,
 	}
 	return req, err
 }
+
+// payloads asks the services of before_provider_request during one model call, in whatever goroutine the request is
+// made. What they decided is recorded by the driver's own.
+type payloads struct {
+	d           *Driver
+	ctx, signal context.Context
+
+	mu      sync.Mutex
+	asked   bool
+	decided []*schemas.HookDecision // and not recorded
+}
+
+// payloads returns nil where no service is to be asked.
+func (d *Driver) payloads(ctx, signal context.Context) *payloads {
+	if d.inquiryOfRun(schemas.HookBeforeProviderRequest) == nil {
+		return nil
+	}
+	return &payloads{d: d, ctx: ctx, signal: signal}
+}
+
+// ask returns what a vendor is to be sent in place of a payload.
+func (p *payloads) ask(_ context.Context, payload json.RawMessage) (json.RawMessage, error) {
+	q := p.d.inquiryOfRun(schemas.HookBeforeProviderRequest)
+	decision := new(schemas.HookDecision)
+	req := &schemas.HookRequest{Payload: payload}
+	err := q.ask(p.ctx, p.signal, req, func(a schemas.HookAnswer) (bool, error) {
+		if len(a.Payload) == 0 {
+			return false, nil
+		}
+		req.Payload, decision.Changed = a.Payload, []string{"payload"}
+		return true, nil
+	})
+	if err == nil {
+		err = p.signal.Err()
+	}
+	q.record(decision)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = true
+	p.decided = append(p.decided, decision)
+	return req.Payload, err
+}
+
+// record puts into the log what was decided. over says that the model's reply is there: then services that could not
+// be asked have failed.
+func (p *payloads) record(over bool) error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	decided := p.decided
+	p.decided = nil
+	if over && !p.asked {
+		p.asked = true
+		q := p.d.inquiryOfRun(schemas.HookBeforeProviderRequest)
+		for _, ref := range q.refs {
+			q.failed(ref, errNoPayload)
+		}
+		decision := new(schemas.HookDecision)
+		q.record(decision)
+		decided = append(decided, decision)
+	}
+	p.mu.Unlock()
+	for _, decision := range decided {
+		if err := p.d.emit(p.ctx, decision, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoPayload is why nobody was asked at before_provider_request.
+var errNoPayload = errors.New("the model's request was not made by this process, or was signed before it could be seen")
 
 // apiKey asks the program for the key of a request.
 func (d *Driver) apiKey(signal context.Context, req *schemas.ModelRequest) error {

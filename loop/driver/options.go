@@ -77,9 +77,11 @@ type Budgets interface {
 }
 
 // An Outbox stores commands in the inboxes of other sessions. Store returns nil once the command is not lost any more;
-// after an error it may be stored or not. A command with an id of before may be stored again.
+// after an error it may be stored or not. A command with an id of before may be stored again. Holds reports whether a
+// session's inbox has a command of a kind that is not settled; what was stored before the call counts.
 type Outbox interface {
 	Store(ctx context.Context, c schemas.Command) error
+	Holds(ctx context.Context, session string, kind schemas.CommandKind) (bool, error)
 }
 
 // Live publishes the updates of a session. Update must not block for long; it may join an update with the next ones.

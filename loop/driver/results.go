@@ -217,3 +217,25 @@ func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ boo
 
 // Cancel does nothing: the run's signal has cancelled the tool already.
 func (localTools) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
+
+// askAfter lets services replace parts of a result.
+func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) error {
+	q := d.inquiryOfRun(schemas.HookAfterToolCall)
+	if q == nil {
+		return nil
+	}
+	decision := &schemas.HookDecision{ToolCallID: call.ToolCall.ID, Call: call.Key}
+	req := callRequest(call, d.argsOf(ctx, call, f))
+	req.Result, req.IsError = &end.Result, end.IsError
+	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (bool, error) {
+		changed := patch(end, a)
+		decision.Changed = append(decision.Changed, changed...)
+		req.IsError = end.IsError
+		return len(changed) > 0, nil
+	})
+	if err != nil || !q.worthRecording() {
+		return err
+	}
+	q.record(decision)
+	return d.emit(ctx, decision, "")
+}

@@ -217,6 +217,7 @@ func TestRetryingGoesOnAfterEveryEvent(t *testing.T) {
 	t.Parallel()
 	whole := looptest.New(t, (&failing{n: 2}).model(), retrying(time.Millisecond))
 	whole.Deliver("p1", looptest.Prompt("go"))
+	whole.WantEnd(schemas.EndNoToolCalls)
 	events := whole.Events()
 	for n := range events {
 		replies := 0

@@ -2,6 +2,10 @@ package driver_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -201,5 +205,77 @@ func TestAnInputIsScreenedBeforeItIsTaken(t *testing.T) {
 	r.Deliver("p1", looptest.Prompt("go"))
 	if d := cmp.Diff([]string{"go"}, said(r)); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
+	}
+}
+
+// vendor is a model that sends its vendor a payload, or none that can be seen.
+type vendor struct {
+	looptest.ModelFunc
+	sees bool
+	sent []string
+}
+
+func (v *vendor) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	payload := json.RawMessage(`{"model":"m","temperature":1}`)
+	if v.sees {
+		became, err := req.OnPayload(ctx, payload)
+		if err != nil {
+			return func(yield func(schemas.StreamEvent, error) bool) { yield(schemas.StreamEvent{}, err) }
+		}
+		payload = became
+	}
+	req.OnPayload = nil
+	v.sent = append(v.sent, string(payload))
+	return v.ModelFunc.Stream(ctx, req)
+}
+
+func says(text string) looptest.ModelFunc {
+	return func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		return looptest.Say(text), nil
+	}
+}
+
+// A service sees what a vendor is sent, and replaces it; the log says that it did. Where the payload cannot be seen the
+// log says that, and the model is called all the same.
+func TestServicesSeeWhatVendorsAreSent(t *testing.T) {
+	t.Parallel()
+	cool := func(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
+		if !strings.Contains(string(req.Payload), `"model":"m"`) || req.RunID == "" || req.TurnID == "" {
+			return schemas.HookAnswer{}, fmt.Errorf("asked %+v", req)
+		}
+		return schemas.HookAnswer{Payload: json.RawMessage(`{"temperature":0}`), Reason: "keep cool"}, nil
+	}
+	unseen := "the model's request was not made by this process, or was signed before it could be seen"
+	for _, c := range []struct {
+		name string
+		sees bool
+		svc  servicesFunc
+		sent string
+		want schemas.HookDecision
+	}{
+		{"replaced", true, cool, `{"temperature":0}`,
+			schemas.HookDecision{Changed: []string{"payload"}, By: "svc", Reason: "keep cool"}},
+		{"left", true, agree, `{"model":"m","temperature":1}`, schemas.HookDecision{By: "svc"}},
+		{"not answered", true, func(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
+			return schemas.HookAnswer{}, errors.New("away")
+		}, `{"model":"m","temperature":1}`,
+			schemas.HookDecision{Failures: []schemas.HookFailure{{Service: "svc", Error: "away"}}}},
+		{"not to be seen", false, cool, `{"model":"m","temperature":1}`,
+			schemas.HookDecision{Failures: []schemas.HookFailure{{Service: "svc", Error: unseen}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v := &vendor{ModelFunc: says("done"), sees: c.sees}
+			r := looptest.New(t, v, served(c.svc, schemas.HookBeforeProviderRequest))
+			r.Deliver("p1", looptest.Prompt("go"))
+			r.WantEnd(schemas.EndNoToolCalls)
+			if d := cmp.Diff([]string{c.sent}, v.sent); d != "" {
+				t.Errorf("sent (-want +got):\n%s", d)
+			}
+			c.want.Hook = schemas.HookBeforeProviderRequest
+			if d := cmp.Diff([]*schemas.HookDecision{&c.want}, decisions(r)); d != "" {
+				t.Errorf("decisions (-want +got):\n%s", d)
+			}
+		})
 	}
 }

@@ -2,12 +2,51 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+// drive carries out steps in the goroutine that [Driver.begin] has made the one who drives.
+func (d *Driver) drive(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer d.send()
+	d.mu.Lock()
+	this := d.driving
+	if d.quit = cancel; d.broken != nil {
+		cancel()
+	}
+	d.mu.Unlock()
+	// The signal of a run outlives the delivery that began it: it is aborted only while this one drives.
+	defer context.AfterFunc(ctx, func() { d.abortWhile(this) })()
+	err := panics.Guard("driver", func() error { return d.steps(ctx) })
+	if err != nil {
+		d.stop(err)
+		return err
+	}
+	return d.counted(ctx)
+}
+
+// steps carries out steps until the session rests; driving has ended then.
+func (d *Driver) steps(ctx context.Context) error {
+	err := d.resume(ctx)
+	for {
+		if err != nil && !errors.Is(err, errFailed) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var done bool
+		if done, err = d.once(ctx); done {
+			return err
+		}
+	}
+}
 
 func (d *Driver) once(ctx context.Context) (done bool, err error) {
 	if err := d.recordArrivals(ctx); err != nil {

@@ -24,7 +24,10 @@ type modelCall struct {
 	failure schemas.FailureCode       // of the terminal event
 	final   *schemas.AssistantMessage // the whole reply, once it is there
 	idle    idleWatch
-	silent  bool // a summary: the log has it once it is whole, and nobody watches
+
+	payloads *payloads // nil: nobody is asked about what a vendor is sent
+
+	silent bool // a summary: the log has it once it is whole, and nobody watches
 }
 
 // stream reads the model to its terminal event. It returns an error where the stream itself broke.
@@ -54,6 +57,9 @@ func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessag
 				return err
 			}
 			c.idle.reset()
+			if inner = c.payloads.record(e.Terminal()); inner != nil {
+				return nil
+			}
 			if e.Terminal() {
 				final, c.failure = e.Message, e.FailureCode.Known()
 				return nil

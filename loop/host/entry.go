@@ -25,6 +25,7 @@ type entry struct {
 	saved   uint64 // sequence of the newest snapshot
 
 	users  int       // deliveries under way; the host's lock guards these
+	lookAt time.Time // when the timer of its sub-agents is due that this process has set, zero for none
 	since  time.Time // at rest since
 	broken bool
 	logged bool // its loss

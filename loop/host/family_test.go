@@ -76,6 +76,12 @@ func (v *village) Store(_ context.Context, c schemas.Command) error {
 	return v.point(func() error { v.inbox = append(v.inbox, c); return nil })
 }
 
+func (v *village) Holds(_ context.Context, session string, kind schemas.CommandKind) (bool, error) {
+	return slices.ContainsFunc(v.inbox, func(c schemas.Command) bool {
+		return c.Session == session && c.Data.CommandKind() == kind
+	}), nil
+}
+
 type familyBox struct{}
 
 func (familyBox) Definitions(context.Context) ([]schemas.ToolDefinition, error) {

@@ -49,6 +49,8 @@ type Options struct {
 	// a stale one is noticed by the log. 0: 1024 and one minute.
 	CacheSize int
 	CacheAge  time.Duration
+	// SubagentCheck is how often a session that waits for sub-agents sees whether they will answer. 0: 15 minutes.
+	SubagentCheck time.Duration
 	// FlushTimeout bounds the storing of what was decided when a delivery is stopped. 0: 2 s.
 	FlushTimeout time.Duration
 }
@@ -90,6 +92,7 @@ func New(o Options) *Host {
 	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, 256)
 	o.CacheSize = cmp.Or(o.CacheSize, 1024)
 	o.CacheAge = cmp.Or(o.CacheAge, time.Minute)
+	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
 	o.FlushTimeout = cmp.Or(o.FlushTimeout, 2*time.Second)
 	return &Host{o: o, entries: make(map[string]*entry)}
 }
@@ -129,6 +132,10 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 		return h.subagentPrompt(ctx, c, d, entered)
 	case *schemas.SubagentAbort:
 		return h.subagentAbort(ctx, c, d, entered)
+	case *schemas.Timer:
+		if d.Name == schemas.TimerSubagents {
+			return h.lookAfter(ctx, c, entered)
+		}
 	}
 	return h.drive(ctx, c, entered)
 }
@@ -257,7 +264,9 @@ func (h *Host) use(ctx context.Context, e *entry, fresh bool, f func(d *driver.D
 	err = &panics.Error{What: "delivery"} // unless f returns
 	defer func() { h.release(ctx, e, err) }()
 	begun, before := h.o.Clock.Now(), e.seq()
-	err = f(e.driver)
+	if err = f(e.driver); err == nil {
+		h.lookAgain(ctx, e)
+	}
 	if err == nil && e.seq() == before {
 		// Nothing was to be done, says a state that may be old: a message acknowledged because of it alone could be lost.
 		err = e.log.Confirm(ctx, begun)

@@ -18,50 +18,62 @@ const (
 	textUnprocessed = "The sub-agent could not be begun: "
 )
 
-// subagentPrompt begins a sub-agent, if the log of its parent bears that out: no other prompt may say whose child a
-// session is, or have it send anything to another one. A refusal is the answer that the parent waits for; it is sent
-// before the command is settled, so that whoever has it next sends it again.
-func (h *Host) subagentPrompt(ctx context.Context, c schemas.Command, d *schemas.SubagentPrompt, entered func()) error {
-	known, begun, err := h.isSubagent(ctx, c.Session, d.Parent)
+// A refusal is why a command of a parent does nothing to its sub-agent. The parent waits for an answer where it has
+// that sub-agent open; it is sent before the command is settled, so that whoever has it next sends it again.
+type refusal struct {
+	code   schemas.RejectCode
+	text   string
+	answer bool // the parent waits for one
+}
+
+// fromParent delivers a command that names its parent to a session that is that one's sub-agent. For any other, refuse
+// has what the parent's log says of the child, nil where it is not open there, and whether the session has begun as
+// something else.
+func (h *Host) fromParent(ctx context.Context, c schemas.Command, link schemas.SubagentLink, entered func(),
+	refuse func(child *loop.Child, begun bool) *refusal,
+) error {
+	known, begun, err := h.isSubagent(ctx, c.Session, link)
 	if err != nil {
 		return err
 	}
-	if known {
-		return h.drive(ctx, c, entered)
-	}
-	child, err := h.childOf(ctx, c.Session, d.Parent)
-	switch {
-	case err != nil:
-		return err
-	case child == nil || child.Link(d.Parent.Session) != d.Parent ||
-		!reflect.DeepEqual(child.Start.SubagentSettings, d.SubagentSettings):
-		return h.rejectSubagent(ctx, c, schemas.RejectPermission, fmt.Sprintf(textNoParent, d.Parent.Session))
-	case child.Abort != "":
-		return h.refuseSubagent(ctx, c, d.Parent, schemas.RejectAborted, textTooLate)
-	case begun:
-		return h.refuseSubagent(ctx, c, d.Parent, schemas.RejectState, textBegun)
+	if !known {
+		child, err := h.childOf(ctx, c.Session, link)
+		if err != nil {
+			return err
+		}
+		if r := refuse(child, begun); r != nil {
+			return h.refuseSubagent(ctx, c, link, *r)
+		}
 	}
 	return h.drive(ctx, c, entered)
+}
+
+// subagentPrompt begins a sub-agent, if the log of its parent bears that out: no other prompt may say whose child a
+// session is, or have it send anything to another one.
+func (h *Host) subagentPrompt(ctx context.Context, c schemas.Command, d *schemas.SubagentPrompt, entered func()) error {
+	return h.fromParent(ctx, c, d.Parent, entered, func(child *loop.Child, begun bool) *refusal {
+		switch {
+		case child == nil || child.Link(d.Parent.Session) != d.Parent ||
+			!reflect.DeepEqual(child.Start.SubagentSettings, d.SubagentSettings):
+			return &refusal{schemas.RejectPermission, fmt.Sprintf(textNoParent, d.Parent.Session), false}
+		case child.Abort != "":
+			return &refusal{schemas.RejectAborted, textTooLate, true}
+		case begun:
+			return &refusal{schemas.RejectState, textBegun, true}
+		}
+		return nil
+	})
 }
 
 // subagentAbort aborts a sub-agent. What never was one is answered for: the abort has overtaken its prompt, or its
 // session was deleted.
 func (h *Host) subagentAbort(ctx context.Context, c schemas.Command, d *schemas.SubagentAbort, entered func()) error {
-	known, _, err := h.isSubagent(ctx, c.Session, d.Parent)
-	if err != nil {
-		return err
-	}
-	if known {
-		return h.drive(ctx, c, entered)
-	}
-	child, err := h.childOf(ctx, c.Session, d.Parent)
-	switch {
-	case err != nil:
-		return err
-	case child == nil:
-		return h.rejectSubagent(ctx, c, schemas.RejectNotFound, fmt.Sprintf(textNoParent, d.Parent.Session))
-	}
-	return h.refuseSubagent(ctx, c, d.Parent, schemas.RejectAborted, textTooLate)
+	return h.fromParent(ctx, c, d.Parent, entered, func(child *loop.Child, _ bool) *refusal {
+		if child == nil {
+			return &refusal{schemas.RejectNotFound, fmt.Sprintf(textNoParent, d.Parent.Session), false}
+		}
+		return &refusal{schemas.RejectAborted, textTooLate, true}
+	})
 }
 
 // unprocessed tells the parent of a prompt that nobody could process. One that is in the log has a run, or will have.
@@ -104,12 +116,7 @@ func (h *Host) childOf(ctx context.Context, session string, link schemas.Subagen
 	if link.Session == session {
 		return nil, nil
 	}
-	log, err := h.o.Open(ctx, link.Session)
-	if err != nil {
-		return nil, fmt.Errorf("session %s, whose parent is %s: %w", session, link.Session, err)
-	}
-	defer log.Close()
-	state, _, err := h.read(ctx, log, link.Session, 0)
+	state, err := h.stateOf(ctx, link.Session)
 	if err != nil {
 		return nil, fmt.Errorf("session %s, whose parent is %s: %w", session, link.Session, err)
 	}
@@ -119,19 +126,26 @@ func (h *Host) childOf(ctx context.Context, session string, link schemas.Subagen
 	return state.Child(link.Call), nil
 }
 
-// refuseSubagent answers the parent, and then settles the command.
-func (h *Host) refuseSubagent(
-	ctx context.Context, c schemas.Command, link schemas.SubagentLink, code schemas.RejectCode, text string,
-) error {
-	if err := h.answer(ctx, c.Session, link, text); err != nil {
-		return err
+// stateOf reads what the log of a session comes to, which this process may not own.
+func (h *Host) stateOf(ctx context.Context, session string) (*loop.State, error) {
+	log, err := h.o.Open(ctx, session)
+	if err != nil {
+		return nil, err
 	}
-	return h.rejectSubagent(ctx, c, code, text)
+	defer log.Close()
+	state, _, err := h.read(ctx, log, session, 0)
+	return state, err
 }
 
-func (h *Host) rejectSubagent(ctx context.Context, c schemas.Command, code schemas.RejectCode, text string) error {
+// refuseSubagent answers the parent, if it waits, and then settles the command.
+func (h *Host) refuseSubagent(ctx context.Context, c schemas.Command, link schemas.SubagentLink, r refusal) error {
+	if r.answer {
+		if err := h.answer(ctx, c.Session, link, r.text); err != nil {
+			return err
+		}
+	}
 	return h.reject(ctx, c.Session, schemas.CommandRejected{
-		CommandID: c.ID, Kind: c.Data.CommandKind(), Code: code, Reason: text,
+		CommandID: c.ID, Kind: c.Data.CommandKind(), Code: r.code, Reason: r.text,
 	})
 }
 

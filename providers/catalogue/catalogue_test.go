@@ -72,7 +72,11 @@ func TestEveryVendorIsThereWithAModelToBeginWith(t *testing.T) {
 // TestPricesAreThere finds a model whose price was forgotten. What nothing is known of is named here.
 func TestPricesAreThere(t *testing.T) {
 	unknown := map[string]bool{"azure-openai-responses": true}
-	for _, m := range load(t, "").Models() {
+	models := load(t, "").Models()
+	if len(models) < 50 {
+		t.Fatalf("the catalogue has %d models: this test does not see what it looks for", len(models))
+	}
+	for _, m := range models {
 		if free := m.Cost.Input == 0 || m.Cost.Output == 0; free != unknown[m.Provider] {
 			t.Errorf("%s costs %+v", m.Ref(), m.Cost)
 		}

@@ -104,6 +104,7 @@ func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *pro
 	r = &providers.Request{
 		Model: m, SystemPrompt: req.SystemPrompt, Messages: req.Messages, Tools: req.Tools,
 		Reasoning: req.ThinkingLevel, MaxTokens: req.MaxTokens, SessionID: req.SessionID, HTTP: g.o.HTTP, Getenv: g.o.Getenv,
+		OnPayload: req.OnPayload,
 	}
 	if g.o.Prepare != nil {
 		g.o.Prepare(r)

@@ -254,8 +254,11 @@ func TestReaderMayStop(t *testing.T) {
 	n := 0
 	for range m.Stream(t.Context(), schemas.ModelRequest{}) {
 		if n++; n == 3 {
-			break
+			break // to yield after this is a panic
 		}
+	}
+	if n != 3 {
+		t.Errorf("%d events of a hundred words", n)
 	}
 }
 

@@ -146,6 +146,30 @@ func TestPatternsAreBounded(t *testing.T) {
 	}
 }
 
+// What is announced is checked at once, whatever its patterns would take to match, and however they are nested.
+func TestHopelessPatternsAreCheckedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{
+		`(?=a)^(a+)+$`, `(?=(a+)+b)`, `^((a+)\\2?)+\\1b`, `(a*)*(\\1*)*b\\1`, `(?=a)(a|a)*b`, `^(?!(a*)*b)`,
+		`(?=a)(?:a{1000}){1000}(?:a{1000}){1000}b`, `(x?a?b?){300}(x?a?){400}c`,
+		strings.Repeat("(", 500) + "a" + strings.Repeat("+)", 500),
+		`(?=a)` + strings.Repeat("(", 500) + "a" + strings.Repeat("+)*", 500),
+		strings.Repeat("(a{1000}", 100) + strings.Repeat("){1000}", 100),
+		`(?=a)` + strings.Repeat("(a{1000}", 100) + strings.Repeat("){1000}", 100),
+	} {
+		for _, parameters := range []string{
+			`{"properties":{"s":{"pattern":"` + pattern + `"}}}`, `{"patternProperties":{"` + pattern + `":{}}}`,
+			`{"allOf":` + list(20, func(int) string { return `{"pattern":"` + pattern + `"}` }) + `}`,
+		} {
+			start := time.Now()
+			err := toolargs.Check(json.RawMessage(parameters))
+			if took := time.Since(start); took > tooLong {
+				t.Errorf("%.80s: took %v, %.200v", parameters, took, err)
+			}
+		}
+	}
+}
+
 // Many at once are over as soon as they may take, one after the other where they need memory.
 func TestPatternsAreBoundedTogether(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,12 @@ func (r reader) image(ctx context.Context, file *os.File, mime string) (schemas.
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
 	}
+	select {
+	case r.picture <- struct{}{}:
+		defer func() { <-r.picture }()
+	case <-ctx.Done():
+		return schemas.ToolResult{}, tools.Interrupted(ctx)
+	}
 	pic, ok := picture{}, false
 	if len(data) <= maxFile {
 		pic, ok = fit(ctx, data, mime, r.MaxImageBytes)

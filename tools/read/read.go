@@ -56,7 +56,7 @@ func New(o Options) tools.Tool {
 	if o.MaxImageBytes <= 0 || o.MaxImageBytes > DefaultMaxImageBytes {
 		o.MaxImageBytes = DefaultMaxImageBytes
 	}
-	r := reader{o}
+	r := reader{Options: o, picture: make(chan struct{}, 1)}
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
 		Effect: schemas.EffectReadOnly, TimeoutMs: tools.DefaultReadTimeout.Milliseconds(),
@@ -64,7 +64,10 @@ func New(o Options) tools.Tool {
 	}, r.execute))
 }
 
-type reader struct{ Options }
+type reader struct {
+	Options
+	picture chan struct{} // has room for one: a picture that is decoded takes some hundred megabytes
+}
 
 func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
 	if err := tools.Interrupted(ctx); err != nil {

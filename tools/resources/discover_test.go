@@ -136,7 +136,8 @@ func TestDiscoverOmits(t *testing.T) {
 			strings.Repeat("x", 9000) + "\n---\n"}, "", ".pi/skills/a/SKILL.md",
 			"its front matter is larger than 8192 bytes"},
 		"a bomb": {map[string]string{".pi/skills/a/SKILL.md": "---\na: &a [x]\nb: &b [*a, *a]\ndescription: *b\n---\n"}, "",
-			".pi/skills/a/SKILL.md", "its front matter is no YAML: [2:4] anchors and aliases are not taken: write the value out"},
+			".pi/skills/a/SKILL.md",
+			"its front matter is no YAML: [2:4] anchors and aliases are not taken: write the value out"},
 		"spaces": {map[string]string{".pi/prompts/a b.md": "x"}, "", ".pi/prompts/a b.md", "its name has spaces"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,13 +8,14 @@ import (
 	"syscall"
 )
 
-// Open opens a file or directory for reading. The path must be absolute, see [Workspace.Resolve].
+// Open opens a file or directory for reading. The path must be absolute, see [Workspace.Resolve]. What is neither is an
+// error that wraps [ErrIrregular], as it is for all methods that open.
 func (w *Workspace) Open(path string) (*os.File, error) {
 	a, rel, err := w.locate(path, toRead)
 	if err != nil {
 		return nil, err
 	}
-	return a.root.Open(rel)
+	return open(a.root, rel, os.O_RDONLY, 0)
 }
 
 // Stat describes the file that an absolute path leads to, links followed.
@@ -33,7 +34,7 @@ func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File,
 	if err != nil {
 		return nil, err
 	}
-	return a.root.OpenFile(rel, flag, perm)
+	return open(a.root, rel, flag, perm)
 }
 
 // Replace makes data the whole content of a file that is open for writing. It is written in place: mode, owner and hard
@@ -64,12 +65,12 @@ func (w *Workspace) MkdirAll(path string, perm fs.FileMode) error {
 // FS returns the files of the directory that an absolute path is confined to, and the name in it of what the path leads
 // to. Links are followed where they stay inside; what is outside cannot be opened. The files are those of the
 // workspace: they cannot be used after [Workspace.Close].
-func (w *Workspace) FS(path string) (files fs.FS, name string, err error) {
+func (w *Workspace) FS(path string) (below fs.FS, name string, err error) {
 	a, rel, err := w.locate(path, toRead)
 	if err != nil {
 		return nil, "", err
 	}
-	return a.root.FS(), filepath.ToSlash(rel), nil
+	return files{a.root}, filepath.ToSlash(rel), nil
 }
 
 // Exclusive runs f while no other call of Exclusive runs for the file that an absolute path leads to; the file need not

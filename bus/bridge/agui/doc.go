@@ -8,7 +8,8 @@
 //     neither is state.
 //   - Calls that wait for approval end the stream with the outcome "interrupt"; the next run's resume answers them, by
 //     a payload {"approved": true or false, "reason": …, "editedArgs": all of the arguments to use instead}, and its
-//     stream follows the run that went on. The same happens with tools of the client: they are those of the session's channel workspace, the stream ends without their
+//     stream follows the run that went on. The same happens with tools of the client: they are those of the session's
+//     channel workspace, the stream ends without their
 //     result, and the next run brings it, to the same process.
 //   - What deltas cannot undo (a reply that was cut off, asked for again, or changed by a hook) is replaced
 //     by a snapshot.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/upgrade"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -106,13 +107,14 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.open.Add(1)
 	defer b.open.Done()
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
+	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
 	if err != nil {
 		return // it has been answered
 	}
+	defer end()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	c := &conn{b: b, ws: ws, cancel: cancel}
+	c := &conn{b: b, ws: ws, end: end, cancel: cancel}
 	defer c.close()
 	go func() { // ends with the connection
 		select {

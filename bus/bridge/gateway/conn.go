@@ -19,6 +19,7 @@ import (
 type conn struct {
 	b      *Bridge
 	ws     *websocket.Conn
+	end    func() // closes the connection below
 	cancel context.CancelCauseFunc
 	parts  sync.WaitGroup // goroutines of the connection
 
@@ -90,7 +91,7 @@ func (c *conn) close() {
 		code, reason = websocket.StatusGoingAway, "the runner stops"
 	}
 	c.mu.Unlock()
-	hurry := time.AfterFunc(time.Second, func() { _ = c.ws.CloseNow() })
+	hurry := time.AfterFunc(time.Second, c.end)
 	defer hurry.Stop()
 	_ = c.ws.Close(code, reason)
 	c.parts.Wait()

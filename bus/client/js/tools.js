@@ -3,6 +3,7 @@
 import { text } from "./stored.js";
 
 const BUCKET = "$KV.agent_tools.";
+const since = (a) => (a.since ?? "").replace("Z", ""); // in the order of time, whatever digits of a second it has
 const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
@@ -25,7 +26,7 @@ export async function listTools(link, signal) {
   }
   const version = (a, b) => a.localeCompare(b, "en", { numeric: true });
   return [...queues.values()].map((list) => {
-    list.sort((a, b) => byText(b.since ?? "", a.since ?? ""));
+    list.sort((a, b) => byText(since(b), since(a)));
     const { worker: _w, since: _s, ...definition } = list[0];
     return { ...definition, workers: list.map((a) => a.worker).sort() };
   }).sort((a, b) => byText(a.name, b.name) || version(a.version ?? "", b.version ?? "") ||

@@ -25,6 +25,10 @@ type Entry struct {
 	// Waiting are calls that wait for approval, the oldest first, at most maxWaiting.
 	Waiting []schemas.PendingApproval `json:"waiting,omitempty"`
 
+	// Named says that the title is a name, which somebody gave. Said is then what the title would be without it.
+	Named bool   `json:"named,omitempty"`
+	Said  string `json:"said,omitempty"`
+
 	Run       bool   `json:"run,omitempty"`       // a run is under way
 	Summing   string `json:"summing,omitempty"`   // why a session without a run is at work: a command, or "auto"
 	Calls     int    `json:"calls,omitempty"`     // that have begun and not ended

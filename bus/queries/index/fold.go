@@ -52,6 +52,8 @@ func (e *Entry) Apply(ev schemas.Event) bool {
 		}
 	case *schemas.ModelFallback:
 		s.Model = new(d.To)
+	case *schemas.Name:
+		e.named(d.Name)
 	case *schemas.SubagentEnd:
 		s.Usage = s.Usage.Add(d.Usage)
 	case *schemas.SummaryEnd:
@@ -118,8 +120,12 @@ func (e *Entry) said(m schemas.Message) {
 	var text string
 	switch m := m.(type) {
 	case *schemas.UserMessage:
-		if text = cut(m.Content.JoinText(), maxText); s.Title == "" {
-			s.Title = cut(text, maxTitle)
+		title := &s.Title
+		if e.Named {
+			title = &e.Said
+		}
+		if text = cut(m.Content.JoinText(), maxText); *title == "" {
+			*title = cut(text, maxTitle)
 		}
 	case *schemas.AssistantMessage:
 		text = cut(m.Content.JoinText(), maxText)
@@ -129,6 +135,18 @@ func (e *Entry) said(m schemas.Message) {
 	}
 	if text != "" {
 		s.LastMessage, s.LastRole = text, m.MessageRole()
+	}
+}
+
+// named takes in the name that somebody has given the session, or taken away.
+func (e *Entry) named(name string) {
+	switch s := &e.Summary; {
+	case name != "" && e.Named:
+		s.Title = cut(name, maxTitle)
+	case name != "":
+		e.Named, e.Said, s.Title = true, s.Title, cut(name, maxTitle)
+	case e.Named:
+		e.Named, e.Said, s.Title = false, "", e.Said
 	}
 }
 
@@ -173,11 +191,12 @@ func (e *Entry) applyCall(at time.Time, seq uint64, data schemas.EventData) {
 	}
 }
 
-// begunBy takes in whose sub-agent the session is.
+// begunBy takes in whose sub-agent the session is, and its name.
 func (e *Entry) begunBy(payload json.RawMessage) {
 	var prompt schemas.SubagentPrompt
 	if json.Unmarshal(payload, &prompt) == nil {
 		e.Summary.Parent = prompt.Parent.SessionParent()
+		e.named(prompt.Name)
 	}
 }
 

@@ -125,6 +125,38 @@ func TestTextsAreCut(t *testing.T) {
 }
 
 // However many calls wait, and whatever their arguments are, an entry stays small.
+// A session's name is its title while it has one; else the first thing that was said to it is.
+func TestANameIsTheTitle(t *testing.T) {
+	t.Parallel()
+	e, seq := new(index.Entry), uint64(0)
+	apply := func(want string, data schemas.EventData) {
+		t.Helper()
+		seq++
+		if !e.Apply(schemas.Event{Session: "s1", Seq: seq, Data: data}) {
+			t.Fatalf("event %d does not follow", seq)
+		}
+		if got := e.Summary.Title; got != want {
+			t.Errorf("after event %d %s the title is %q, want %q", seq, data.EventType(), got, want)
+		}
+	}
+	said := func(text string) *schemas.MessageEnd {
+		return &schemas.MessageEnd{Message: schemas.AnyMessage{Message: &schemas.UserMessage{
+			Content: schemas.Contents{schemas.Text{Text: text}}}}}
+	}
+	apply("", &schemas.Name{})
+	apply("apples", &schemas.Name{Name: "apples"})
+	apply("apples", said("count the apples"))
+	apply("pears", &schemas.Name{Name: "pears"})
+	apply("count the apples", &schemas.Name{})
+	apply("count the apples", said("once more"))
+
+	e, seq = new(index.Entry), 0
+	apply("scout", &schemas.CommandAccepted{CommandID: "p1", Kind: schemas.CommandSubagentPrompt,
+		Data: json.RawMessage(`{"parent":{"session":"s0","call":"c1"},"name":"scout","text":"look"}`)})
+	apply("scout", said("look"))
+	apply("look", &schemas.Name{})
+}
+
 func TestApprovalsAreBounded(t *testing.T) {
 	t.Parallel()
 	e := new(index.Entry)

@@ -15,7 +15,7 @@ import (
 // connectTimeout is how long a server that is there may take to answer a connection attempt.
 const connectTimeout = 5 * time.Second
 
-// errDenied is the cause of a context that [Look] ends.
+// errDenied is the cause of a context that [Connection.Look] ends.
 var errDenied = errors.New("a permission is missing")
 
 // Look connects as [Connection.Bus] does, and has use work with the connection. A subject that the server denies ends

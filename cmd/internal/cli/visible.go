@@ -45,8 +45,8 @@ func OneLine(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Visible(s))
 }
 
-// Row writes a row of a table of [text/tabwriter]: the cells as they are printed, each with [OneLine], so that none is a
-// row or a column more than it is.
+// Row writes a row of a table of [text/tabwriter]: the cells as they are printed, each with [OneLine], so that none
+// is a row or a column more than it is.
 func Row(table io.Writer, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {

@@ -3,6 +3,7 @@
 import { clock, cost, count, duration, model } from "../format.js";
 import { Component, html } from "../vendor/preact.js";
 import { Approval } from "./approval.js";
+import { Child } from "./child.js";
 import { Content, Diff, Json, Picture, Text } from "./text.js";
 
 /** It is rendered again when its version changes. */
@@ -24,7 +25,7 @@ export class Entry extends Component {
         ${" "}${count(entry.usage?.totalTokens)} tokens, ${cost(entry.usage?.cost?.total)} ${at}</header>
         ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
     }
-    const who = { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? entry.role;
+    const who = entry.from?.role ?? { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? entry.role;
     return html`<article class="message ${entry.role} ${entry.left || entry.interrupted || entry.away ? "left" : ""}" aria-label=${who} aria-busy=${entry.streaming}>
       <header><span class="who">${who}</span>${entry.left && html`<span class="tag">taken back</span>`}
         ${entry.away && html`<span class="tag">on another branch</span>`}${entry.label && html`<span class="tag"><bdi>${entry.label}</bdi></span>`}
@@ -70,6 +71,7 @@ function Call({ b, call, session, id }) {
       ${call?.worker && html`<span class="quiet" title="The worker">${call.worker}</span>`}
       ${call?.seq && html`<a class="at" href="#/s/${id}/e/${call.seq}">${clock(call.started)}</a>`}</header>
     ${(call?.decisions ?? []).map((d) => html`<p class="note quiet">${d.title}${d.text ? `: ${d.text}` : ""}</p>`)}
+    ${call?.child && html`<${Child} child=${call.child} session=${session} id=${id} />`}
     ${call?.approval && html`<${Approval} a=${call.approval} session=${session} />`}
     ${call?.asked && html`<details><summary>Arguments that were asked about</summary><${Json} value=${call.asked} exact /></details>`}
     <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, as ${call.approval.answer.by} has changed them` : "Arguments"}</summary>

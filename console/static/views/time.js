@@ -7,6 +7,7 @@ import { Entry } from "../parts/entry.js";
 import { Json } from "../parts/text.js";
 import { Fold } from "../fold.js";
 import { Followed } from "../session.js";
+import { inWords } from "../subagents.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { newId } from "./sessions.js";
 
@@ -53,6 +54,7 @@ function Time({ bus, id, events, seq, from, last }) {
     return () => removeEventListener("keydown", pressed);
   }, []);
   const event = events[at - 1];
+  const words = inWords(event);
   const fork = async () => {
     const other = newId();
     const done = await doing(`Fork at event ${at}`, () => bus.session(other).branch(id, at).then(() => true));
@@ -70,7 +72,7 @@ function Time({ bus, id, events, seq, from, last }) {
     ${mark > 0 && mark !== at && html`<${Between} events=${events} id=${id} from=${Math.min(mark, at)} to=${Math.max(mark, at)} />`}
     <div class="columns"><nav class="events" aria-label="Events">${events.slice(Math.max(0, at - NEAR), at + NEAR).map((e) => html`<a key=${e.seq} href="#/s/${id}/e/${e.seq}"
       aria-current=${e.seq === at ? "true" : undefined}><span class="quiet">${e.seq}</span> ${e.type} <span class="at">${clock(e.time)}</span></a>`)}</nav>
-      <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2><${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
+      <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2>${words && html`<p class="words">${visible(words, true)}</p>`}<${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
       <div class="entries" role="region" tabindex="0" aria-label="The conversation at event ${at}"><h2>The conversation then</h2>
         ${fold.entries.length > SHOWN && html`<p class="quiet">${fold.entries.length - SHOWN} earlier entries</p>`}
         ${fold.entries.length > 0 && html`<div class="list" role="feed">${fold.entries.slice(-SHOWN).map((entry) =>

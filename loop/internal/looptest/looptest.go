@@ -22,6 +22,12 @@ type ModelFunc func(ctx context.Context, req schemas.ModelRequest) (*schemas.Ass
 
 func (f ModelFunc) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
+		if req.OnPayload != nil { // as a model does whose vendor is sent JSON
+			if _, err := req.OnPayload(ctx, json.RawMessage(`{"model":"m"}`)); err != nil {
+				yield(schemas.StreamEvent{}, err)
+				return
+			}
+		}
 		if !yield(schemas.StreamEvent{Type: schemas.StreamStart}, nil) {
 			return
 		}
@@ -59,7 +65,7 @@ func ToolThenDone(ids ...string) ModelFunc {
 	}
 }
 
-// queue is the tool side of a bus: it records what was dispatched.
+// Queue is the tool side of a bus: it records what was dispatched.
 type Queue struct {
 	mu        sync.Mutex
 	Requests  []schemas.ToolRequest
@@ -220,7 +226,7 @@ func (r *Rig) WantEnd(want schemas.TerminationReason) {
 	}
 }
 
-// asked lists the runs and the user messages in them.
+// Asked lists the runs and the user messages in them.
 func (r *Rig) Asked() (out []string) {
 	runs := 0
 	for _, e := range r.Events() {

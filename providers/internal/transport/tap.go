@@ -17,6 +17,7 @@ import (
 
 // A Tap is the transport of one request and its retries. It
 //
+//   - shows the request's OnPayload the body, and sends what that makes of it,
 //   - sets the headers of the model, of GitHub Copilot and of the request, over those of the SDK,
 //   - limits how long each attempt waits for the response's head, and nothing after it,
 //   - limits how much of a response is read,
@@ -63,6 +64,10 @@ func sameHost(next *http.Request, via []*http.Request) error {
 // RoundTrip sends one attempt. Its errors are a [TimeoutError], a [ConnectError], or the context's.
 func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.begin()
+	r, err := t.withPayload(r)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	limit := t.req.Timeout
 	if limit <= 0 {

@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -204,5 +205,38 @@ func TestRetryAfter(t *testing.T) {
 		if got != tc.want || ok != tc.ok {
 			t.Errorf("%s %s: %s, %t", tc.header, tc.value, got, ok)
 		}
+	}
+}
+
+// What is signed is sent as it is, and so is what is no JSON object.
+func TestAPayloadThatIsNotToBeChanged(t *testing.T) {
+	req, url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	asked := 0
+	req.OnPayload = func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		asked++
+		return json.RawMessage(`{"changed":true}`), nil
+	}
+	for _, c := range []struct{ body, authorization, want string }{
+		{`{"a":1}`, "AWS4-HMAC-SHA256 Credential=x", `{"a":1}`},
+		{"a=1", "", "a=1"},
+		{`{"a":`, "", `{"a":`},
+		{` {"a":1}`, "Bearer key", `{"changed":true}`},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", c.authorization)
+		resp, err := transport.New(req).Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if _ = resp.Body.Close(); err != nil || string(got) != c.want {
+			t.Errorf("of %s, sent %q, %v, want %s", c.body, got, err, c.want)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
 	}
 }

@@ -19,8 +19,9 @@ type Difference struct {
 func (d Difference) Same() bool { return d.What == "" }
 
 // Compare finds where two conversations part. Compactions do not count: they change what a model is shown, and not what
-// was said. Where one session was branched from the other behind a compaction, the other's items are those that were
-// copied, with what came later; so a caller shows the items of the conversations after the call.
+// was said. Nor do the ids of sub-agents' sessions, which are others each time. Where one session was branched from the
+// other behind a compaction, the other's items are those that were copied, with what came later; so a caller shows the
+// items of the conversations after the call.
 func Compare(a, b *Conversation) Difference {
 	asCopied(a, b)
 	asCopied(b, a)
@@ -28,8 +29,9 @@ func Compare(a, b *Conversation) Difference {
 		c.Items = slices.DeleteFunc(c.Items, func(i Item) bool { return i.compaction && i.Seq > c.Items[0].Seq })
 	}
 	common := 0
+	nameA, nameB := families(a, b)
 	for common < min(len(a.Items), len(b.Items)) {
-		if what := differs(a.Items[common].Message, b.Items[common].Message); what != "" {
+		if what := differs(nameA.saidIn(a.Items[common].Message), nameB.saidIn(b.Items[common].Message)); what != "" {
 			return Difference{common, what}
 		}
 		common++
@@ -72,8 +74,7 @@ func asCopied(of, branch *Conversation) {
 }
 
 // differs says what two messages differ in, or "".
-func differs(a, b schemas.Message) string {
-	x, y := saidIn(a), saidIn(b)
+func differs(x, y said) string {
 	switch {
 	case x.Role != y.Role:
 		return "one is of the " + x.Role + ", the other of the " + y.Role

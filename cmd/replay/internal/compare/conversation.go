@@ -16,6 +16,8 @@ type Conversation struct {
 	Parent *schemas.SessionParent
 	Items  []Item
 	Totals Totals
+
+	children []string // sessions of its sub-agents
 }
 
 // An Item is a message of a conversation. Seq is the sequence of the event that has made it, Start that of the one that
@@ -94,6 +96,8 @@ func (r *reader) add(e schemas.Event) error {
 		r.c.Parent = &schemas.SessionParent{Session: d.Session, Seq: d.Seq}
 	case *schemas.MessageStart:
 		r.started[d.MessageID] = Item{Start: e.Seq, Announced: d}
+	case *schemas.SubagentStart:
+		r.c.children = append(r.c.children, d.Session)
 	case *schemas.CompactionEnd:
 		kept = d.FirstKeptEntryID
 	}

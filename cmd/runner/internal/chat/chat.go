@@ -29,12 +29,13 @@ type chat struct {
 	o       Options
 	console console
 	leave   context.CancelFunc
+	lines   bool // without a terminal
 
 	mu          sync.Mutex // for all below: input, ctrl-c and what happens come at once
 	show        *view.Terminal
 	running     bool
-	idle        chan struct{} // closed while no run is under way
-	expected    int           // prompts sent whose run has not begun
+	idle        chan struct{}   // closed while no run is under way
+	expected    map[string]bool // ids of the prompts sent that have no outcome yet
 	waiting     []schemas.CallKey
 	results     map[schemas.CallKey]string
 	order       []schemas.CallKey // of results, the oldest first
@@ -49,7 +50,8 @@ const maxResults = 100
 func Run(ctx context.Context, s *client.Session, io_ *cli.IO, o Options) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
-	c := &chat{session: s, o: o, leave: leave, idle: closed(), results: map[schemas.CallKey]string{}}
+	c := &chat{session: s, o: o, leave: leave, idle: closed(), results: map[schemas.CallKey]string{},
+		expected: map[string]bool{}}
 	var err error
 	if c.console, err = openConsole(io_, func() { go c.interrupt(ctx) }); err != nil {
 		return fmt.Errorf("take the terminal over: %w", err)
@@ -57,6 +59,7 @@ func Run(ctx context.Context, s *client.Session, io_ *cli.IO, o Options) error {
 	defer c.console.Close()
 	c.show = view.NewTerminal(c.console, o.Colour)
 	_, interactive := c.console.(*screen)
+	c.lines = !interactive
 	c.show.Fold(interactive)
 	watched := make(chan error, 1)
 	go func() { watched <- c.watch(ctx) }()

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -105,21 +106,22 @@ func (c *chat) do(ctx context.Context, line string) error {
 // send steers the run under way, or begins one.
 func (c *chat) send(ctx context.Context, in schemas.Input) (err error) {
 	c.mu.Lock()
-	steer := c.running
+	steer := c.running && !c.lines // a line is a prompt, also while the session's history is being shown
+	id := rand.Text()
 	if !steer {
+		running := c.running
 		c.begin()
-		c.running = false // until its events say so
-		c.expected++
+		c.running = running // until its events say so
+		c.expected[id] = true
 	}
 	c.mu.Unlock()
 	if steer {
 		_, err = c.session.Steer(ctx, in)
 		return err
 	}
-	if _, err = c.session.Prompt(ctx, in); err != nil {
+	if _, err = c.session.Prompt(ctx, in, client.WithID(id)); err != nil {
 		c.mu.Lock()
-		c.expected = max(0, c.expected-1)
-		c.rest()
+		c.settle(id)
 		c.mu.Unlock()
 	}
 	return err
@@ -157,7 +159,7 @@ func (c *chat) interrupt(ctx context.Context) {
 	c.mu.Lock()
 	again := time.Since(c.interrupted) < quitWait
 	c.interrupted = time.Now()
-	running := c.running || c.expected > 0
+	running := c.running || len(c.expected) > 0
 	c.mu.Unlock()
 	if again || !running {
 		c.leave()

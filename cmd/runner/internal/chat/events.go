@@ -31,13 +31,17 @@ func (c *chat) item(i client.Item) error {
 	switch d := i.Event.Data.(type) {
 	case *schemas.AgentStart:
 		c.begin()
-		c.expected = max(0, c.expected-1)
 	case *schemas.AgentEnd:
 		c.running, c.waiting = false, nil
 		c.rest()
+	case *schemas.CommandApplied: // its run has begun, and the history may have others
+		delete(c.expected, d.CommandID)
 	case *schemas.CommandRejected:
-		c.expected = max(0, c.expected-1)
-		c.rest()
+		c.settle(d.CommandID)
+	case *schemas.CommandSuperseded:
+		c.settle(d.CommandID)
+	case *schemas.CommandWithdrawn:
+		c.settle(d.CommandID)
 	case *schemas.ToolExecutionEnd:
 		c.keep(d.Call, d.Result.Content.JoinText())
 	}
@@ -72,9 +76,15 @@ func (c *chat) begin() {
 	}
 }
 
+// settle says that a prompt begins no run.
+func (c *chat) settle(id string) {
+	delete(c.expected, id)
+	c.rest()
+}
+
 // rest says that no run is under way or about to begin.
 func (c *chat) rest() {
-	if c.running || c.expected > 0 {
+	if c.running || len(c.expected) > 0 {
 		return
 	}
 	select {

@@ -1,0 +1,174 @@
+package loop
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/loopbus/loopbus/loop/compaction"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// compactionSettings are the settings by which a context is compacted, fit for a window.
+func compactionSettings(p schemas.CompactionPolicy, window int64) compaction.Settings {
+	d := compaction.DefaultSettings()
+	s := compaction.Settings{
+		Enabled: p.Enabled, ReserveTokens: cmp.Or(p.ReserveTokens, d.ReserveTokens),
+		KeepRecentTokens: cmp.Or(p.KeepRecentTokens, d.KeepRecentTokens),
+	}
+	if window > 0 { // of a small window something has to be left to compact
+		s.ReserveTokens = min(s.ReserveTokens, window/2)
+		s.KeepRecentTokens = min(s.KeepRecentTokens, (window-s.ReserveTokens)/2)
+	}
+	return s
+}
+
+// compactionSettings are those of the configuration, as they fit the context. Where the newest results alone are more
+// than is to be kept there is no place to cut behind them, and before them is their call: it is kept with them, so that
+// what came before can be summed up.
+func (s *State) compactionSettings(config schemas.RunConfig) compaction.Settings {
+	settings := compactionSettings(config.Compaction, config.ContextWindow)
+	results := int64(0)
+	for _, e := range slices.Backward(s.Messages) {
+		if e.Message.MessageRole() != schemas.RoleToolResult {
+			break
+		}
+		results += compaction.EstimateTokens(e.Message.Message)
+	}
+	if results >= settings.KeepRecentTokens {
+		settings.KeepRecentTokens = results + 1
+	}
+	return settings
+}
+
+// compacted is the sequence of the newest compaction of the context, 0 if there is none.
+func (s *State) compacted() uint64 {
+	if len(s.Messages) == 0 || s.Messages[0].Message.MessageRole() != compaction.RoleCompactionSummary {
+		return 0
+	}
+	seq, _ := EntrySeq(s.Messages[0].ID)
+	return seq
+}
+
+// since is the index of the first entry that was added after an event, or the number of entries.
+func (s *State) since(seq uint64) int {
+	for i, e := range s.Messages {
+		if at, ok := EntrySeq(e.ID); ok && at > seq {
+			return i
+		}
+	}
+	return len(s.Messages)
+}
+
+// ContextTokens estimates the size of the context in tokens. Usage that was reported before a compaction does not
+// count.
+func (s *State) ContextTokens() int64 {
+	from := 0
+	if seq := s.compacted(); seq > 0 {
+		from = s.since(seq)
+	}
+	return compaction.EstimateContextSince(s.Transcript(), from).Tokens
+}
+
+// ContextUsage is how full the window of the newest run's models is, nil where that window is not known.
+func (s *State) ContextUsage() *schemas.ContextUsage {
+	if s.Config.ContextWindow <= 0 {
+		return nil
+	}
+	return &schemas.ContextUsage{Tokens: s.ContextTokens(), ContextWindow: s.Config.ContextWindow}
+}
+
+// path is the context as compaction sees it, without what was added after an event; 0 is all of it.
+func (s *State) path(upTo uint64) []compaction.Entry {
+	var path []compaction.Entry
+	for i, e := range s.Messages {
+		if at, ok := EntrySeq(e.ID); upTo > 0 && ok && at > upTo {
+			break
+		}
+		entry := compaction.Entry{ID: e.ID, Kind: compaction.Kind(entryType(e.Message.Message)), Message: e.Message.Message}
+		switch entry.Kind {
+		case compaction.KindCompaction, compaction.KindBranchSummary:
+			entry.Files, entry.FromHook = filesOf(e.Message.Message)
+			if entry.Kind == compaction.KindCompaction && i+1 < len(s.Messages) {
+				entry.FirstKept = s.Messages[i+1].ID
+			}
+		}
+		path = append(path, entry)
+	}
+	return path
+}
+
+// filesOf are the file lists of a summary, and whether a service has written it.
+func filesOf(m schemas.Message) (compaction.FileLists, bool) {
+	var says struct {
+		Details  compaction.FileLists `json:"details"`
+		FromHook bool                 `json:"fromHook"`
+	}
+	if c, ok := m.(*schemas.CustomMessage); ok {
+		_ = json.Unmarshal(c.Raw, &says) // details of a service's own are no lists
+	}
+	return says.Details, says.FromHook
+}
+
+// tokensAfter estimates the context that a compaction leaves.
+func (s *State) tokensAfter(end *schemas.CompactionEnd) int64 {
+	after := *s
+	after.Messages = s.keptBy(entryID(s.Seq+1), compactionSummary(schemas.Event{}, end), end)
+	return compaction.EstimateContextSince(after.Transcript(), len(after.Messages)).Tokens
+}
+
+// keptBy is the context behind a compaction: its summary and what follows from the first entry that was kept.
+func (s *State) keptBy(id string, summary schemas.Message, d *schemas.CompactionEnd) []Entry {
+	kept := -1
+	for i := range s.Messages {
+		if s.Messages[i].ID == d.FirstKeptEntryID {
+			kept = i
+			break
+		}
+	}
+	if kept < 0 && s.Compacting != nil {
+		kept = s.since(s.Compacting.Seq)
+	}
+	for kept >= 0 && kept < len(s.Messages) && s.Messages[kept].Message.MessageRole() == schemas.RoleToolResult {
+		kept++ // no result without its call, whatever a service says
+	}
+	entries := []Entry{{ID: id, Message: schemas.AnyMessage{Message: summary}}}
+	if kept >= 0 {
+		entries = append(entries, s.Messages[kept:]...)
+	}
+	return entries
+}
+
+// compactionSummary is what a compaction is on the path.
+func compactionSummary(e schemas.Event, d *schemas.CompactionEnd) schemas.Message {
+	return made(struct {
+		Role         schemas.Role       `json:"role"`
+		Summary      string             `json:"summary"`
+		TokensBefore int64              `json:"tokensBefore"`
+		Details      *schemas.FileLists `json:"details,omitempty"`
+		FromHook     bool               `json:"fromHook,omitempty"`
+		Timestamp    int64              `json:"timestamp,omitempty"`
+	}{compaction.RoleCompactionSummary, d.Summary, d.TokensBefore, d.Details, d.FromHook, unixMilli(e.Time)},
+		compaction.RoleCompactionSummary)
+}
+
+// prepare prepares a compaction of the context, nil where nothing has come since the last one.
+func (s *State) prepare(settings compaction.Settings, upTo uint64) *compaction.Preparation {
+	if seq := s.compacted(); seq > 0 && s.since(seq) == len(s.Messages) {
+		return nil
+	}
+	return compaction.Prepare(s.path(upTo), settings)
+}
+
+// preparation is that of the compaction under way: the same for every process, whatever was added meanwhile.
+func (s *State) preparation() *compaction.Preparation {
+	c := s.Compacting
+	p := compaction.Prepare(s.path(c.Seq), compaction.Settings{
+		ReserveTokens: c.Start.ReserveTokens, KeepRecentTokens: c.Start.KeepRecentTokens,
+	})
+	if p == nil { // the context is none that a compaction was begun of
+		p = &compaction.Preparation{Files: compaction.NewFiles()}
+	}
+	p.TokensBefore = c.Start.TokensBefore
+	return p
+}
