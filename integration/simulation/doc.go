@@ -3,8 +3,8 @@
 // runners that crash, are suspended or stop, pass in seconds, and each can be had again.
 //
 // The log is eventstore.Memory behind a network that is slow and loses things. The inbox is package reader, as package
-// inbox uses it, with package membership: inbox_test.go and membership_test.go give them their network, and queue_test.go
-// is the server. Not simulated are decoding and the counting of attempts. What a process has sent arrives although the
+// inbox uses it, with package membership: inbox_test.go and membership_test.go give them their network, and
+// queue_test.go is the server. Not simulated are decoding and the counting of attempts. What a process has sent arrives although the
 // process dies; what it has not sent never does; a process that is suspended stands still at the next thing it sends or
 // receives.
 //

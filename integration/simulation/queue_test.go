@@ -72,8 +72,8 @@ func (q *queue) put(cmd schemas.Command, refusal string) uint64 {
 }
 
 // create makes a consumer. A work queue has one for each partition, but servers of a cluster may make two at the same
-// moment. A consumer is in the memory of a server, and sometimes goes with it. Waiting is how many messages there are for
-// it.
+// moment. A consumer is in the memory of a server, and sometimes goes with it. Waiting counts the messages there are
+// for it.
 func (q *queue) create(name string, reads []int) (waiting uint64, err error) {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()

@@ -24,8 +24,8 @@ const (
 	missesToGone = 2
 )
 
-// Run keeps the runner live until ctx ends, and then says goodbye, so that the others go on at once. It calls ready once
-// those that were listed have sent a heartbeat, or none for DeadAfter. It may be called once.
+// Run keeps the runner live until ctx ends, and then says goodbye, so that the others go on at once. It calls ready
+// once those that were listed have sent a heartbeat, or none for DeadAfter. It may be called once.
 func (m *Membership) Run(ctx context.Context, ready func()) error {
 	stop, err := m.o.Network.Join(m.receive)
 	if err != nil {
