@@ -4,9 +4,9 @@
 //
 // The log is eventstore.Memory behind a network that is slow and loses things. The inbox is package reader, as package
 // inbox uses it, with package membership: inbox_test.go and membership_test.go give them their network, and
-// queue_test.go is the server. Not simulated are decoding and the counting of attempts. What a process has sent arrives although the
-// process dies; what it has not sent never does; a process that is suspended stands still at the next thing it sends or
-// receives.
+// queue_test.go is the server. Not simulated are decoding and the counting of attempts. What a process has sent
+// arrives although the process dies; what it has not sent never does; a process that is suspended stands still at the
+// next thing it sends or receives.
 //
 // The test checks, while it runs: no command is acknowledged before what it did is stored, nor while its session
 // would have nobody left to wake it; no delta comes before what it belongs to; a runner that is awake leaves a session
