@@ -19,7 +19,7 @@ const maxWalk = 15
 
 // walkFolders are the packages on the way of a prompt, by name.
 var walkFolders = map[string]string{
-	"client": "bus/client", "inbox": "bus/inbox", "host": "loop/host", "driver": "loop/driver", "loop": "loop",
+	"client": "bus/client", "reader": "bus/inbox/reader", "host": "loop/host", "driver": "loop/driver", "loop": "loop",
 	"eventstore": "eventstore", "dispatch": "bus/dispatch", "worker": "tools/worker",
 }
 

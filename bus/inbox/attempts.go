@@ -2,8 +2,6 @@ package inbox
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
 	"strconv"
 	"time"
@@ -42,78 +40,58 @@ func newAttempts(c *bus.Conn, most int, log *slog.Logger) *attempts {
 // begin counts an attempt and returns how many runners were lost before. The caller calls end when the attempt has
 // ended and the message is to be delivered again. What cannot be counted is begun all the same.
 func (a *attempts) begin(ctx context.Context, seq uint64) (lost int, end func()) {
-	lost, err := a.value(ctx, seq)
+	lost = a.add(ctx, seq, "+1") - 1
 	free, safe := func() {}, safeAfter
 	if 2*lost >= a.most {
 		a.log.Warn("command may have killed its runners, it is begun alone", "seq", seq, "lost", lost)
+		a.add(ctx, seq, "-1") // it has not begun
 		select {
 		case a.suspects <- struct{}{}:
 			free, safe = func() { <-a.suspects }, aloneFor
 		case <-ctx.Done():
 			return lost, func() {}
 		}
+		a.add(ctx, seq, "+1")
 	}
-	if err == nil {
-		err = a.add(ctx, seq, "+1")
-	}
-	a.logged(ctx, seq, err)
 	innocent := time.AfterFunc(safe, func() {
 		defer free()
-		a.logged(ctx, seq, a.reset(ctx, seq))
+		a.reset(ctx, seq)
 	})
 	return lost, func() {
 		if innocent.Stop() {
 			defer free()
-			a.logged(ctx, seq, a.add(ctx, seq, "-1"))
+			a.add(ctx, seq, "-1")
 		}
 	}
 }
 
-func (a *attempts) logged(ctx context.Context, seq uint64, err error) {
-	if err != nil && ctx.Err() == nil {
-		a.log.Warn("attempt not counted", "seq", seq, "err", err)
-	}
-}
-
 // reset counts a message from zero again.
-func (a *attempts) reset(ctx context.Context, seq uint64) error {
+func (a *attempts) reset(ctx context.Context, seq uint64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	defer cancel()
 	stream, err := a.conn.JetStream().Stream(ctx, schemas.StreamAttempts)
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(a.conn.Subjects().Attempt(seq)))
 	}
-	return err
+	a.logged(seq, err)
 }
 
-func (a *attempts) value(ctx context.Context, seq uint64) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	stream, err := a.conn.JetStream().Stream(ctx, schemas.StreamAttempts)
-	if err != nil {
-		return 0, err
-	}
-	msg, err := stream.GetLastMsgForSubject(ctx, a.conn.Subjects().Attempt(seq))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var counter struct {
-		Val string `json:"val"`
-	}
-	if err := json.Unmarshal(msg.Data, &counter); err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(counter.Val)
-}
-
-func (a *attempts) add(ctx context.Context, seq uint64, n string) error {
+// add changes a message's counter and returns what it is then.
+func (a *attempts) add(ctx context.Context, seq uint64, n string) (count int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	defer cancel()
 	msg := nats.NewMsg(a.conn.Subjects().Attempt(seq))
 	msg.Header.Set(bus.HeaderIncr, n)
-	_, err := a.conn.JetStream().PublishMsg(ctx, msg)
-	return err
+	ack, err := a.conn.JetStream().PublishMsg(ctx, msg)
+	if err == nil {
+		count, err = strconv.Atoi(ack.Value)
+	}
+	a.logged(seq, err)
+	return count
+}
+
+func (a *attempts) logged(seq uint64, err error) {
+	if err != nil && !a.conn.NATS().IsClosed() {
+		a.log.Warn("attempt not counted", "seq", seq, "err", err)
+	}
 }

@@ -1,6 +1,10 @@
 package inbox
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/loopbus/loopbus/bus/inbox/reader"
+)
 
 // metrics are the inbox's own. Their zero value counts nothing.
 type metrics struct {
@@ -8,7 +12,7 @@ type metrics struct {
 	takeovers  prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, inFlight, waiting func() int) *metrics {
+func newMetrics(r prometheus.Registerer, load func() (inFlight, waiting int)) *metrics {
 	if r == nil {
 		return &metrics{}
 	}
@@ -25,20 +29,18 @@ func newMetrics(r prometheus.Registerer, inFlight, waiting func() int) *metrics 
 	}
 	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "loopbus_inbox_in_flight", Help: "Commands that are received and not settled.",
-	}, func() float64 { return float64(inFlight()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { n, _ := load(); return float64(n) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "loopbus_inbox_waiting", Help: "Sessions that wait because the runner works on as many as it may.",
-	}, func() float64 { return float64(waiting()) }))
+	}, func() float64 { _, n := load(); return float64(n) }))
 	return m
 }
 
 func (m *metrics) count(outcome string) {
-	if m.deliveries != nil {
-		m.deliveries.WithLabelValues(outcome).Inc()
-	}
-}
-
-func (m *metrics) takeover() {
-	if m.takeovers != nil {
+	switch {
+	case m.deliveries == nil:
+	case outcome == reader.Takeover:
 		m.takeovers.Inc()
+	default:
+		m.deliveries.WithLabelValues(outcome).Inc()
 	}
 }

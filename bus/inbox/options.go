@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // Between these Takeover may be. In less than the first a runner that is held up for a moment on a busy machine would
-// lose its partitions again and again; and a session should not lie longer than the last.
+// lose its partitions every few seconds; and a session should not lie longer than the last.
 const (
 	MinTakeover     = 300 * time.Millisecond
 	DefaultTakeover = time.Second

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -34,19 +35,19 @@ func replyTo(h nats.Header) (inbox string, err error) {
 // reply sends the outcome of a command that is in the log to whoever wants to know. It is sent before the command is
 // acknowledged, on the same connection: if this runner is lost before that, the command is delivered again and the next
 // runner tells.
-func (in *Inbox) reply(ctx context.Context, f *flight, command string) {
-	to, err := replyTo(f.raw.Headers())
+func (in *Inbox) reply(ctx context.Context, m *reader.Message, command string) {
+	to, err := replyTo(m.Body.(*body).header)
 	if err != nil || to == "" || in.o.Outcome == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
-	e, found, err := in.o.Outcome(ctx, f.session, command)
+	e, found, err := in.o.Outcome(ctx, m.Session, command)
 	if err == nil && found {
 		err = in.sendOutcome(to, e)
 	}
 	if err != nil || !found {
-		in.o.Logger.Warn("outcome not sent to the sender of a command", "session", f.session, "seq", f.seq, "found", found,
+		in.o.Logger.Warn("outcome not sent to the sender of a command", "session", m.Session, "seq", m.Seq, "found", found,
 			"err", err)
 	}
 }

@@ -198,7 +198,7 @@ func TestACommandStaysWhileItsWorkIsWithOneThatWasSettledElsewhere(t *testing.T)
 	}
 }
 
-// After two runners have read the same, each has settled what the other does not hear of.
+// After two runners have read the same, each has settled what the other does not receive.
 func TestOverlapIsVerifiedWhenItEnds(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
@@ -209,7 +209,7 @@ func TestOverlapIsVerifiedWhenItEnds(t *testing.T) {
 	polls := 0
 	bustest.Eventually(t, "a new consumer", func() bool {
 		reads := []int{}
-		if polls++; polls/16%2 == 1 { // again and again: the runner need not look at every heartbeat
+		if polls++; polls/16%2 == 1 { // several times: the runner need not look at every heartbeat
 			reads = mine
 		}
 		peer.reads.Store(&reads)

@@ -2,9 +2,12 @@ package inbox
 
 import (
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/inbox/reader"
 )
 
 const (
@@ -20,77 +23,56 @@ const (
 
 var errNotRead = errors.New("inbox: the message could not be read again")
 
-// slim is a message in flight without its header and payload, until they are read again. Only what it has itself may be
-// called.
-type slim struct {
-	jetstream.Msg // nil
-
-	subject  string
-	metadata *jetstream.MsgMetadata
-	header   nats.Header
-	data     []byte
-	read     bool
+// body is what is kept of a message in flight.
+type body struct {
+	subject string
+	stored  time.Time
+	header  nats.Header
+	data    []byte
+	held    int64 // bytes that count
+	lacks   bool  // header and data were let go
 }
 
-func (m *slim) Subject() string                           { return m.subject }
-func (m *slim) Metadata() (*jetstream.MsgMetadata, error) { return m.metadata, nil }
-func (m *slim) Headers() nats.Header                      { return m.header }
-func (m *slim) Data() []byte                              { return m.data }
+// read puts header and payload into a body that lacks them. Only the delivery under way calls it.
+func (b *body) read(encoded, data []byte) {
+	if !b.lacks {
+		return
+	}
+	if len(encoded) > 0 {
+		header, err := nats.DecodeHeadersMsg(encoded)
+		if err != nil {
+			return // it cannot be delivered, and says so
+		}
+		b.header = header
+	}
+	b.data, b.lacks = data, false
+}
 
-// keep sets what is kept of a delivery. mu is held.
-func (in *Inbox) keep(f *flight, msg jetstream.Msg, md *jetstream.MsgMetadata) {
-	size := len(msg.Data())
-	for name, values := range msg.Headers() {
+// payloads counts the bytes kept of what is in flight.
+type payloads struct {
+	most int64
+	held atomic.Int64
+}
+
+func (p *payloads) keep(b *body) {
+	size := int64(len(b.data))
+	for name, values := range b.header {
 		for _, v := range values {
-			size += len(name) + len(v)
+			size += int64(len(name) + len(v))
 		}
 	}
 	switch {
 	case size <= smallPayload:
-		f.raw = msg
-	case in.held+size <= in.maxHeld:
-		f.raw, f.held = msg, size
-		in.held += size
+	case p.held.Load()+size <= p.most:
+		b.held = size
+		p.held.Add(size)
 	default:
-		f.raw = &slim{subject: msg.Subject(), metadata: md}
+		b.header, b.data, b.lacks = nil, nil, true
 	}
 }
 
-// release counts a flight's payload no more. mu is held.
-func (in *Inbox) release(f *flight) {
-	in.held -= f.held
-	f.held = 0
-}
+// Keep is called with the reader's lock held.
+func (h handler) Keep(m *reader.Message) { h.payloads.keep(m.Body.(*body)) }
 
-// lacksPayload reports whether a flight has to be read again before it is delivered.
-func (f *flight) lacksPayload() bool {
-	m, ok := f.raw.(*slim)
-	return ok && !m.read
-}
-
-// readStored puts header and payload into a flight that lacks them. It replaces the message, which others may look at.
-func (in *Inbox) readStored(f *flight, encoded, data []byte) {
-	var header nats.Header
-	if len(encoded) > 0 {
-		var err error
-		if header, err = nats.DecodeHeadersMsg(encoded); err != nil {
-			return // it cannot be delivered, and says so
-		}
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if m, ok := f.raw.(*slim); ok {
-		f.raw = &slim{subject: m.subject, metadata: m.metadata, header: header, data: data, read: true}
-	}
-}
-
-// settler acknowledges a delivery without keeping it.
-type settler struct {
-	nc    *nats.Conn
-	reply string
-}
-
-func (in *Inbox) settles(msg jetstream.Msg) settler { return settler{in.conn.NATS(), msg.Reply()} }
-
-// Ack acknowledges without waiting for an answer.
-func (s settler) Ack() error { return s.nc.Publish(s.reply, []byte("+ACK")) }
+// Release counts a message's payload no more.
+func (h handler) Release(m *reader.Message) { h.payloads.held.Add(-m.Body.(*body).held) }

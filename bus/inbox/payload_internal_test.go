@@ -57,7 +57,7 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const bound, size, each = 64 << 10, 10 << 10, 30
-	in.maxHeld = bound
+	in.payloads.most = bound
 	h := keeping{make(chan struct{}), make(chan schemas.Command)}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -80,19 +80,8 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 		}
 	}
 	until(t, "all are received", func() bool { return in.InFlight() == 2*each })
-	in.mu.Lock()
-	held, kept, slimmed := in.held, 0, 0
-	for _, f := range in.flights {
-		if n := len(f.raw.Data()); n > 0 {
-			kept += n
-		} else {
-			slimmed++
-		}
-	}
-	in.mu.Unlock()
-	if held > bound || kept > bound+size || // and the one at work
-		slimmed < 2*each-bound/size-1 {
-		t.Errorf("%d bytes are counted, %d kept, %d messages are slim", held, kept, slimmed)
+	if held := in.payloads.held.Load(); held > bound || held < bound-2*size {
+		t.Errorf("%d bytes are kept", held)
 	}
 	close(h.free)
 	got := map[string]string{}
@@ -111,10 +100,32 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 		t.Errorf("%d of %d commands are as they were sent", len(got), len(want))
 	}
 	until(t, "nothing is left", func() bool {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		return len(in.flights) == 0 && in.held == 0 && in.gate.Working() == 0 && in.gate.Waiting() == 0
+		inFlight, waiting := in.reader.Load()
+		return inFlight == 0 && waiting == 0 && in.payloads.held.Load() == 0
 	})
+}
+
+// What counts is kept, and what is let go is gone.
+func TestABodyBeyondTheBoundIsLetGo(t *testing.T) {
+	t.Parallel()
+	const size = 2 * smallPayload
+	p := payloads{most: size}
+	big, small := func() *body { return &body{data: make([]byte, size)} }, &body{data: make([]byte, smallPayload)}
+	first, second := big(), big()
+	p.keep(small)
+	p.keep(first)
+	p.keep(second)
+	if first.lacks || small.lacks || !second.lacks || second.data != nil || p.held.Load() != size {
+		t.Errorf("kept %v, %v and %v, %d bytes", !small.lacks, !first.lacks, !second.lacks, p.held.Load())
+	}
+	second.read(nil, []byte("again"))
+	if second.lacks || string(second.data) != "again" {
+		t.Errorf("read again: %+v", second)
+	}
+	first.read(nil, []byte("other"))
+	if len(first.data) != size {
+		t.Error("what was kept was replaced")
+	}
 }
 
 func until(t *testing.T, what string, ok func() bool) {

@@ -107,7 +107,7 @@ func load(t testing.TB, c *bus.Conn, sessions int) (stop func() (each int)) {
 	return func() int { close(quit); return <-done }
 }
 
-// check waits until everything is taken and holds it against what was sent.
+// check waits until everything is taken and checks it against what was sent.
 func (l *ledger) check(t testing.TB, c *bus.Conn, sessions, each int) {
 	t.Helper()
 	bustest.Eventually(t, "the queue is empty", func() bool { return bustest.Queued(t, c) == 0 })

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
-	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -96,9 +95,7 @@ func (in *Inbox) clearStatus(ctx context.Context, m *nats.Msg, seq uint64) error
 		session = schemas.NoSession
 	}
 	reason := fmt.Sprintf("%s: it is a status of a NATS server, %.20q", schemas.RejectForeign, m.Header.Get("Status"))
-	dead := pubsub.Dead{Session: session, Stream: schemas.StreamCommands, StreamSeq: seq, Subject: subject, Deliveries: 1,
-		Reason: reason, Header: m.Header}
-	if err := pubsub.PublishDead(ctx, in.conn.JetStream(), in.conn.Subjects(), dead); err != nil {
+	if err := in.bury(ctx, session, seq, &body{subject: subject, header: m.Header}, reason); err != nil {
 		return err
 	}
 	err = in.stream.DeleteMsg(ctx, seq)

@@ -190,7 +190,7 @@ func TestALostSessionIsNoFailure(t *testing.T) {
 	}
 }
 
-// A command that kills its runners again and again is given up, and one that was only there when it happened is not.
+// A command that kills one runner after the other is given up, and one that was only there when it happened is not.
 func TestACommandThatKillsItsRunnersIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s, c := bustest.Small(t)
@@ -213,7 +213,7 @@ func TestACommandThatKillsItsRunnersIsGivenUp(t *testing.T) {
 				begun[cmd.Session]++
 				mu.Unlock()
 				if cmd.Session == "poison" {
-					once.Do(func() { conn.NATS().Close(); close(died) }) // the process is gone: nobody hears of it any more
+					once.Do(func() { conn.NATS().Close(); close(died) }) // the process is gone: nobody receives anything of it
 				}
 				<-ctx.Done()
 				return context.Cause(ctx)

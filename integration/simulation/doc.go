@@ -2,11 +2,11 @@
 // takes time there takes it by a fake clock, and everything random comes from a seed. So thousands of worlds, each with
 // runners that crash, are suspended or stop, pass in seconds, and each can be had again.
 //
-// The log is eventstore.Memory behind a network that is slow and loses things. The inbox does what package inbox does,
-// by its names: inbox_test.go, claims_test.go, epoch_test.go, flight_test.go, deliver_test.go and membership_test.go
-// correspond to the files of bus/inbox, and queue_test.go is the server. A rule that is changed there has to be changed
-// here. Not simulated is the counting of attempts. What a process has sent arrives although the process dies; what it
-// has not sent never does; a process that is suspended stands still at the next thing it sends or receives.
+// The log is eventstore.Memory behind a network that is slow and loses things. The inbox is package reader, as package
+// inbox uses it, with package membership: inbox_test.go and membership_test.go give them their network, and
+// queue_test.go is the server. Not simulated are decoding and the counting of attempts. What a process has sent
+// arrives although the process dies; what it has not sent never does; a process that is suspended stands still at the
+// next thing it sends or receives.
 //
 // The test checks, while it runs: no command is acknowledged before what it did is stored, nor while its session
 // would have nobody left to wake it; no delta comes before what it belongs to; a runner that is awake leaves a session

@@ -3,139 +3,172 @@ package simulation_test
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/inbox/membership"
+	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The times of the inbox, as they are by default (package inbox).
-const (
-	restTime     = 100 * time.Millisecond
-	checkEvery   = 15 * time.Second
-	minReconcile = 20 * time.Millisecond
-	maxReconcile = time.Second
-	gatherTime   = 100 * time.Millisecond
-	handoverWait = 5 * time.Second
-	keepLimit    = 4 * time.Second
-)
-
-var (
-	errMoved      = errors.Join(errors.New("another runner reads the partition now"), context.Canceled)
-	errShared     = errors.New("another runner has read some of the partitions too")
-	errMissing    = errors.New("a delivery is missing")
-	errConnection = errors.New("the connection was lost")
-)
-
-// handler takes what arrives in the inbox: a [driver.Host].
+// handler takes what arrives in the inbox: a [host.Host].
 type handler interface {
 	Deliver(ctx context.Context, c schemas.Command, entered func()) error
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
 	Owns(ctx context.Context, session string) bool
 }
 
-// inbox is a runner's side of the queue. It does what package inbox does, by the same names.
+// inbox is the world as a runner's [reader.Reader] sees it: its queue, and its handler.
 type inbox struct {
 	*process
 	handler handler
 	work    context.Context // of what is delivered
-	members *membership
-
-	poke     chan struct{} // has a token when the share has to be looked at again
-	draining chan struct{} // closed when nothing new is begun any more
-	running  sync.WaitGroup
-
-	mu      sync.Mutex
-	made    int // epochs
-	epoch   *epoch
-	flights map[uint64]*flight
-	queues  map[string][]*flight // of each session: those that have not entered, in order; the first is at work
-	busy    map[int]int          // flights by partition
-	unsure  map[*flight]bool     // those that the consumer in use has not delivered: another runner may have settled them
-	ended   int                  // of the unsure ones
+	reader  *reader.Reader
+	reads   atomic.Pointer[reader.Consumer] // whose deliveries are received
 }
 
 func newInbox(p *process, h handler, work context.Context) *inbox {
-	return &inbox{
-		process: p, handler: h, work: work, members: newMembership(p),
-		poke: make(chan struct{}, 1), draining: make(chan struct{}),
-		flights: map[uint64]*flight{}, queues: map[string][]*flight{}, busy: map[int]int{}, unsure: map[*flight]bool{},
+	in := &inbox{process: p, handler: h, work: work}
+	log := slog.New(slog.DiscardHandler)
+	if p.trace != nil {
+		log = slog.New(slog.NewTextHandler(in, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	}
+	in.reader = reader.New(reader.Options{
+		ID: p.name, HandoverWait: 5 * time.Second, StopTimeout: 10 * time.Second, MaxDeliver: 10,
+		MaxSessions: 1 + newChance(p.seed).draw("places").IntN(4), Queue: in, Handler: in, Logger: log,
+		Members: membership.New(membership.Options{ID: p.name, Network: &network{p}, DeadAfter: time.Second, Logger: log}),
+		Count:   func(string) {},
+	})
+	return in
 }
 
-// run serves until stop ends, and then drains; it returns early when the process dies.
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "took" {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// Write notes what the inbox logs.
+func (in *inbox) Write(line []byte) (int, error) {
+	in.note("%s: %s", in.name, strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// run reads until stop ends or the process dies.
 func (in *inbox) run(stop context.Context) {
 	ctx, cancel := context.WithCancel(stop)
 	defer cancel()
 	defer context.AfterFunc(in.ctx, cancel)()
-	heartbeats, leave := context.WithCancel(in.ctx)
-	joined := make(chan struct{})
-	var living sync.WaitGroup
-	defer living.Wait()
-	living.Go(func() { in.members.run(heartbeats, func() { close(joined) }) })
-	defer leave()
-	select {
-	case <-joined:
-		in.own(ctx)
-	case <-ctx.Done():
-	}
-	in.drain()
-}
-
-// own keeps the consumer what it has to be until ctx ends.
-func (in *inbox) own(ctx context.Context) {
-	check := time.NewTicker(checkEvery)
-	defer check.Stop()
-	var last checked
-	c := &claims{in: in}
-	for in.pass("reconcile") == nil {
-		again := c.reconcile(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-in.members.changed:
-		case <-in.poke:
-		case <-again:
-		case <-check.C:
-			last = in.check(ctx, last)
-		case <-in.again:
-			in.breakEpoch(nil, errConnection)
+	in.running.Go(func() {
+		for {
+			select {
+			case <-in.again:
+				in.reader.Break(nil, errors.New("the connection was lost"))
+			case <-ctx.Done():
+				return
+			}
 		}
+	})
+	if err := in.reader.Run(ctx, partitions); err != nil {
+		in.note("%s: %v", in.name, err)
 	}
 }
 
-// drain gives everything to the others.
-func (in *inbox) drain() {
-	close(in.draining)
-	in.stopReading()
-	ended := make(chan struct{})
-	go func() { in.running.Wait(); close(ended) }()
-	within(ended, restTime)
-	_, _ = in.deleteOwn(in.ctx)
-	in.members.leave()
-	<-ended
+func (in *inbox) Create(ctx context.Context, c *reader.Consumer) (waiting uint64, err error) {
+	return ask(ctx, in.process, "create", func() (uint64, error) { return in.queue.create(c.Name, c.Reads) })
 }
 
-func within(c <-chan struct{}, d time.Duration) {
-	select {
-	case <-c:
-	case <-time.After(d):
+func (in *inbox) Consume(c *reader.Consumer) error {
+	in.reads.Store(c)
+	return in.request(in.ctx, "consume", func() error { return in.queue.consume(c, in) })
+}
+
+func (in *inbox) Stop() { in.reads.Store(nil) }
+
+// receive takes in a delivery.
+func (in *inbox) receive(c *reader.Consumer, d delivery) {
+	if in.reads.Load() == c {
+		m := &reader.Message{Seq: d.seq, Partition: d.partition, Session: d.cmd.Session, Body: d.message,
+			Presses: d.cmd.Data.CommandKind() != schemas.CommandPrompt}
+		in.reader.Receive(c, d.nth, m, fmt.Sprintf("%s %d", c.Name, d.seq))
 	}
 }
 
-// look has the share looked at again.
-func (in *inbox) look() {
-	select {
-	case in.poke <- struct{}{}:
-	default:
-	}
+func (in *inbox) Delete(ctx context.Context, name string) (found bool, err error) {
+	return ask(ctx, in.process, "delete", func() (bool, error) { return in.queue.remove(name, 0), nil })
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+func (in *inbox) Names(ctx context.Context) ([]string, error) {
+	return ask(ctx, in.process, "names", func() ([]string, error) { return in.queue.names(), nil })
 }
+
+func (in *inbox) Counts(ctx context.Context, name string) (delivered, settled uint64, err error) {
+	i, err := ask(ctx, in.process, "info", func() (info, error) { return in.queue.info(name) })
+	return i.delivered, i.settled, err
+}
+
+func (in *inbox) Ack(settle string) {
+	var name string
+	var seq uint64
+	_, _ = fmt.Sscan(settle, &name, &seq)
+	in.send(fmt.Sprintf("%s %d ack", in.name, seq), func() { in.queue.ack(name, seq, in.name) })
+}
+
+func (in *inbox) Gone(ctx context.Context, m *reader.Message) bool {
+	gone, err := ask(ctx, in.process, fmt.Sprintf("%d gone", m.Seq),
+		func() (bool, error) { return !in.queue.has(m.Seq), nil })
+	return err == nil && gone
+}
+
+// Deliver is the handler's, with the times at which the process may be suspended before and after.
+func (in *inbox) Deliver(ctx context.Context, m *reader.Message, entered func()) error {
+	return in.between(ctx, m, func(ctx context.Context, m *message) error {
+		if m.refusal != "" {
+			return in.reject(ctx, m, schemas.RejectInvalid, m.refusal)
+		}
+		return in.handler.Deliver(ctx, m.cmd, entered)
+	})
+}
+
+func (in *inbox) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
+	return in.between(ctx, m, func(ctx context.Context, m *message) error {
+		return in.reject(ctx, m, schemas.RejectDelivery, reason)
+	})
+}
+
+func (in *inbox) reject(ctx context.Context, m *message, code schemas.RejectCode, reason string) error {
+	return in.handler.Reject(ctx, m.cmd.Session, schemas.CommandRejected{
+		CommandID: m.cmd.ID, Kind: m.cmd.Data.CommandKind(), Code: code, Reason: reason, StreamSeq: m.seq,
+	})
+}
+
+func (in *inbox) between(ctx context.Context, m *reader.Message, do func(context.Context, *message) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(in.work, func() { cancel(context.Cause(in.work)) })()
+	what := func(becomes string) string { return fmt.Sprintf("%s %d %s", in.name, m.Seq, becomes) }
+	if err := sleep(ctx, in.draw(what("enters")).between(1000, 100_000)); err != nil {
+		return err
+	}
+	if err := in.pass(what("enters")); err != nil {
+		return err
+	}
+	err := do(ctx, m.Body.(*message))
+	if err != nil {
+		in.note("%s: could not deliver %d: %v", in.name, m.Seq, err)
+	}
+	time.Sleep(in.draw(what("settles")).between(1000, 100_000)) // what fails one may fail several
+	return errors.Join(err, in.pass(what("settles")))
+}
+
+func (in *inbox) Owns(ctx context.Context, session string) bool { return in.handler.Owns(ctx, session) }
+
+// Attempt counts nothing: no command of the simulation kills its runner.
+func (in *inbox) Attempt(context.Context, uint64) (lost int, end func()) { return 0, func() {} }
+
+func (in *inbox) Keep(*reader.Message)    {}
+func (in *inbox) Release(*reader.Message) {}

@@ -1,11 +1,11 @@
 package simulation_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -47,7 +47,7 @@ type consumer struct {
 	name      string
 	reads     []int
 	in        *inbox // that receives; nil before it does
-	ep        *epoch
+	reader    *reader.Consumer
 	cursor    uint64 // sequence of the last message delivered
 	delivered uint64 // deliveries
 	pending   map[uint64]bool
@@ -71,14 +71,10 @@ func (q *queue) put(cmd schemas.Command, refusal string) uint64 {
 	return m.seq
 }
 
-var (
-	errOverlap = errors.New("another runner's consumer has one of the partitions")
-	errGone    = errors.New("the consumer is gone")
-)
-
 // create makes a consumer. A work queue has one for each partition, but servers of a cluster may make two at the same
-// moment. A consumer is in the memory of a server, and sometimes goes with it.
-func (q *queue) create(name string, reads []int) error {
+// moment. A consumer is in the memory of a server, and sometimes goes with it. Waiting counts the messages there are
+// for it.
+func (q *queue) create(name string, reads []int) (waiting uint64, err error) {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
 	r := q.w.draw("create " + name)
@@ -86,7 +82,7 @@ func (q *queue) create(name string, reads []int) error {
 		return slices.ContainsFunc(c.reads, func(n int) bool { return slices.Contains(reads, n) })
 	})
 	if overlap && (q.w.healed || !r.percent(10)) {
-		return errOverlap
+		return 0, reader.ErrOverlap
 	}
 	q.w.tell("queue: consumer %s of %v, overlapping %v", name, reads, overlap)
 	q.consumers = append(q.consumers, &consumer{name: name, reads: reads, pending: map[uint64]bool{}})
@@ -97,18 +93,23 @@ func (q *queue) create(name string, reads []int) error {
 			}
 		})
 	}
-	return nil
+	for _, m := range q.messages {
+		if slices.Contains(reads, m.partition) {
+			waiting++
+		}
+	}
+	return waiting, nil
 }
 
 // consume has an inbox receive what a consumer delivers.
-func (q *queue) consume(name string, in *inbox, ep *epoch) error {
+func (q *queue) consume(rc *reader.Consumer, in *inbox) error {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
-	c := q.find(name)
+	c := q.find(rc.Name)
 	if c == nil {
-		return errGone
+		return reader.ErrGone
 	}
-	c.in, c.ep = in, ep
+	c.in, c.reader = in, rc
 	q.serve(c)
 	return nil
 }
@@ -136,9 +137,9 @@ func (q *queue) serve(c *consumer) {
 		c.delivered++
 		c.cursor, c.pending[m.seq] = m.seq, true
 		q.w.tell("queue: delivers %d, %s, by %s, time %d", m.seq, m.cmd.ID, c.name, m.deliveries)
-		d, in, ep := delivery{m, c.delivered}, c.in, c.ep
+		d, in, rc := delivery{m, c.delivered}, c.in, c.reader
 		if q.w.healed || !q.w.draw(fmt.Sprintf("delivers %d %s", m.seq, c.name)).permille(8) {
-			in.deliver(c.name, func() { in.receive(ep, d) })
+			in.deliver(c.name, func() { in.receive(rc, d) })
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (q *queue) remove(name string, notice time.Duration) bool {
 	if !q.w.healed && q.w.draw("gone "+name).percent(10) {
 		notice = goneAfter // the answer to its request was lost
 	}
-	time.AfterFunc(notice, func() { c.in.deliver(name, func() { c.in.breakEpoch(c.ep, errGone) }) })
+	time.AfterFunc(notice, func() { c.in.deliver(name, func() { c.in.reader.Break(c.reader, reader.ErrGone) }) })
 	return true
 }
 
@@ -174,6 +175,13 @@ func (q *queue) names() (names []string) {
 	return names
 }
 
+// has reports whether a message is stored.
+func (q *queue) has(seq uint64) bool {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	return slices.ContainsFunc(q.messages, func(m *message) bool { return m.seq == seq })
+}
+
 // info is what a consumer has delivered, and how much of it was settled.
 type info struct{ delivered, settled uint64 }
 
@@ -182,7 +190,7 @@ func (q *queue) info(name string) (info, error) {
 	defer q.w.mu.Unlock()
 	c := q.find(name)
 	if c == nil {
-		return info{}, errGone
+		return info{}, reader.ErrGone
 	}
 	return info{c.delivered, c.delivered - uint64(len(c.pending))}, nil
 }

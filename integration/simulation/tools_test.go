@@ -219,3 +219,12 @@ func (w *world) count(req schemas.ToolRequest) {
 
 // callID is the call as the logs know it.
 func callID(req schemas.ToolRequest) string { return req.Session + "/" + string(req.Call) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -40,8 +40,8 @@ type line struct {
 	last      time.Time // one began
 }
 
-// Ticket is one message at the gate.
-type Ticket struct {
+// Request is one message at the gate.
+type Request struct {
 	session   string
 	start     func()
 	line      *line
@@ -59,8 +59,8 @@ func New(most int, arm func(d time.Duration)) *Gate {
 
 // Ask has start called once the message may begin, now or in a later call of a method. The caller says what becomes of
 // it by the other methods, and by [Gate.Done] at the end.
-func (g *Gate) Ask(session string, pressing bool, now time.Time, start func()) *Ticket {
-	t := &Ticket{session: session, start: start, line: &g.fresh}
+func (g *Gate) Ask(session string, pressing bool, now time.Time, start func()) *Request {
+	t := &Request{session: session, start: start, line: &g.fresh}
 	if pressing {
 		t.line = &g.pressing
 	}
@@ -77,7 +77,7 @@ func (g *Gate) Ask(session string, pressing bool, now time.Time, start func()) *
 }
 
 // Entered says that a message is stored in its session, or will not be for a while.
-func (g *Gate) Entered(t *Ticket, now time.Time) {
+func (g *Gate) Entered(t *Request, now time.Time) {
 	if t.beginning {
 		t.beginning = false
 		t.line.beginning--
@@ -86,13 +86,13 @@ func (g *Gate) Entered(t *Ticket, now time.Time) {
 }
 
 // Pause says that a message is not worked on for a while, so that others may have its place.
-func (g *Gate) Pause(t *Ticket, now time.Time) {
+func (g *Gate) Pause(t *Request, now time.Time) {
 	g.leave(t)
 	g.next(now)
 }
 
 // Resume ends a pause. It waits for no place: what is tried again is little.
-func (g *Gate) Resume(t *Ticket) {
+func (g *Gate) Resume(t *Request) {
 	if !t.working {
 		t.working = true
 		g.working[t.session]++
@@ -100,7 +100,7 @@ func (g *Gate) Resume(t *Ticket) {
 }
 
 // Done says that a message has been dealt with, or takes it out of the line. It may be called twice.
-func (g *Gate) Done(t *Ticket, now time.Time) {
+func (g *Gate) Done(t *Request, now time.Time) {
 	if t.place != nil {
 		t.line.waiting.Remove(t.place)
 		t.place = nil
@@ -110,7 +110,7 @@ func (g *Gate) Done(t *Ticket, now time.Time) {
 }
 
 // Waits reports whether a message has not begun.
-func (t *Ticket) Waits() bool { return t.place != nil }
+func (t *Request) Waits() bool { return t.place != nil }
 
 // Waiting is how many messages wait.
 func (g *Gate) Waiting() int { return g.pressing.waiting.Len() + g.fresh.waiting.Len() }
@@ -118,7 +118,7 @@ func (g *Gate) Waiting() int { return g.pressing.waiting.Len() + g.fresh.waiting
 // Working is how many sessions are at work.
 func (g *Gate) Working() int { return len(g.working) }
 
-func (g *Gate) leave(t *Ticket) {
+func (g *Gate) leave(t *Request) {
 	if t.beginning {
 		t.beginning = false
 		t.line.beginning--
@@ -179,7 +179,7 @@ func (g *Gate) admit(l *line, newest bool, now time.Time) {
 	if newest {
 		at = l.waiting.Back()
 	}
-	t := at.Value.(*Ticket)
+	t := at.Value.(*Request)
 	l.waiting.Remove(at)
 	t.place, l.last = nil, now
 	t.beginning = true
@@ -187,7 +187,7 @@ func (g *Gate) admit(l *line, newest bool, now time.Time) {
 	g.begin(t)
 }
 
-func (g *Gate) begin(t *Ticket) {
+func (g *Gate) begin(t *Request) {
 	g.Resume(t)
 	t.start()
 }

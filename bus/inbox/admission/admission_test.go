@@ -16,12 +16,12 @@ type rig struct {
 	*admission.Gate
 	now     time.Time
 	begun   []string
-	tickets map[string]*admission.Ticket
+	request map[string]*admission.Request
 	armed   int
 }
 
 func newRig(most int) *rig {
-	r := &rig{now: time.Unix(1, 0), tickets: map[string]*admission.Ticket{}}
+	r := &rig{now: time.Unix(1, 0), request: map[string]*admission.Request{}}
 	r.Gate = admission.New(most, func(time.Duration) { r.armed++ })
 	return r
 }
@@ -29,19 +29,19 @@ func newRig(most int) *rig {
 func (r *rig) ask(pressing bool, sessions ...string) {
 	for _, s := range sessions {
 		t := r.Ask(s, pressing, r.now, func() { r.begun = append(r.begun, s) })
-		if r.tickets[s] == nil {
-			r.tickets[s] = t
+		if r.request[s] == nil {
+			r.request[s] = t
 		}
 	}
 }
 
 func (r *rig) entered(sessions ...string) {
 	for _, s := range sessions {
-		r.Entered(r.tickets[s], r.now)
+		r.Entered(r.request[s], r.now)
 	}
 }
 
-func (r *rig) done(session string) { r.Done(r.tickets[session], r.now) }
+func (r *rig) done(session string) { r.Done(r.request[session], r.now) }
 
 func (r *rig) hurry() {
 	r.now = r.now.Add(admission.Patience)
@@ -145,10 +145,10 @@ func TestPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(1)
 	r.ask(false, "a", "b", "c")
-	r.Pause(r.tickets["a"], r.now)
+	r.Pause(r.request["a"], r.now)
 	r.want(t, "in place of a", "a", "c")
-	r.Resume(r.tickets["a"])
-	r.Resume(r.tickets["a"])
+	r.Resume(r.request["a"])
+	r.Resume(r.request["a"])
 	r.done("a")
 	r.want(t, "c is at work")
 	r.done("c")
@@ -167,7 +167,7 @@ func TestWhatIsTakenOutOfTheLine(t *testing.T) {
 	r.done("c")
 	r.done("a")
 	r.want(t, "c is out of the line", "a", "b")
-	if r.tickets["c"].Waits() || r.Waiting() != 0 {
+	if r.request["c"].Waits() || r.Waiting() != 0 {
 		t.Error("c waits")
 	}
 }

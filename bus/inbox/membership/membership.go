@@ -9,19 +9,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Options configure [New]. ID, NATS and JetStream are required.
+// Network is how runners reach each other, and the list of them that operators read.
+type Network interface {
+	// Join has receive called with every heartbeat, and probes of this runner answered, until stop is called.
+	Join(receive func(heartbeat []byte)) (stop func(), err error)
+	Publish(heartbeat []byte) error
+	// Unconnected reports whether the servers know of no connection of a runner.
+	Unconnected(ctx context.Context, id string) bool
+	// Listed are the runners in the list. Enlist puts this one into it for [EntryTTL], Remove takes it out.
+	Listed(ctx context.Context) ([]string, error)
+	Enlist(ctx context.Context, started time.Time) error
+	Remove(ctx context.Context) error
+}
+
+// Options configure [New]. All are required.
 type Options struct {
 	// ID names this runner: a single subject token, used by nobody else.
-	ID        string
-	NATS      *nats.Conn
-	JetStream jetstream.JetStream
-	Subjects  schemas.Subjects
+	ID      string
+	Network Network
 	// DeadAfter is how long after its last heartbeat a runner is taken for dead.
 	DeadAfter time.Duration
 	Logger    *slog.Logger
@@ -41,11 +49,12 @@ type Membership struct {
 	o       Options
 	started time.Time
 	changed chan struct{} // has a token when the view is another
+	beat    chan struct{} // has a token when a heartbeat is due at once
+	met     chan struct{} // has a token when another runner's first heartbeat has come
 	twice   sync.Once     // told that another process has the id
 	renewed atomic.Int64  // when the entry was renewed last, in nanoseconds since the epoch
 
 	mu    sync.Mutex
-	left  bool
 	reads []int
 	peers map[string]*peer // the others
 	lost  int
@@ -59,7 +68,11 @@ type peer struct {
 
 // New returns a membership that does nothing before [Membership.Run].
 func New(o Options) *Membership {
-	return &Membership{o: o, started: time.Now().UTC(), changed: make(chan struct{}, 1), peers: map[string]*peer{}}
+	return &Membership{
+		o: o, started: time.Now().UTC(), changed: make(chan struct{}, 1), beat: make(chan struct{}, 1),
+		met:   make(chan struct{}, 1),
+		peers: map[string]*peer{},
+	}
 }
 
 // Changed has a token when the view may be another than when the last token was taken.
@@ -85,7 +98,7 @@ func (m *Membership) Reads(partitions []int) {
 	m.reads = partitions
 	m.mu.Unlock()
 	if !known {
-		m.heartbeat()
+		signal(m.beat)
 	}
 }
 
@@ -100,19 +113,10 @@ type heartbeat struct {
 	Join    bool      `json:"join,omitempty"` // ID has just started: everybody answers with a heartbeat at once
 }
 
-// heartbeat publishes a heartbeat, unless the runner has left.
-func (m *Membership) heartbeat() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.left {
-		m.publish(heartbeat{ID: m.o.ID, Started: m.started, Reads: m.reads})
-	}
-}
-
 func (m *Membership) publish(h heartbeat) {
 	data, err := json.Marshal(h)
 	if err == nil {
-		err = m.o.NATS.Publish(m.o.Subjects.Heartbeat(), data)
+		err = m.o.Network.Publish(data)
 	}
 	if err != nil {
 		m.o.Logger.Debug("heartbeat not published", "err", err)
@@ -120,17 +124,22 @@ func (m *Membership) publish(h heartbeat) {
 }
 
 // receive takes in a heartbeat.
-func (m *Membership) receive(msg *nats.Msg) {
+func (m *Membership) receive(data []byte) {
 	var h heartbeat
-	if err := json.Unmarshal(msg.Data, &h); err != nil || schemas.CheckToken("runner", h.ID) != nil {
+	if err := json.Unmarshal(data, &h); err != nil || schemas.CheckToken("runner", h.ID) != nil {
 		m.o.Logger.Warn("heartbeat not understood", "err", err)
 		return
 	}
-	if h.ID == m.o.ID {
-		m.receiveOwn(h)
-		return
-	}
 	switch {
+	case h.ID == m.o.ID && h.Gone: // a false alarm
+		signal(m.beat)
+	case h.ID == m.o.ID:
+		if !h.Left && !h.Started.Equal(m.started) {
+			m.twice.Do(func() {
+				m.o.Logger.Error("another process has the same runner id: both will take the inbox from each other", "started",
+					h.Started)
+			})
+		}
 	case h.Left:
 		m.drop(h.ID, false, "it has left")
 	case h.Gone:
@@ -138,38 +147,23 @@ func (m *Membership) receive(msg *nats.Msg) {
 	default:
 		m.add(h)
 	}
-	if h.Join {
-		m.heartbeat()
-	}
-}
-
-// receiveOwn takes in what is said of this runner: that it is gone, which is a false alarm, or what another process
-// says that has been given the same id.
-func (m *Membership) receiveOwn(h heartbeat) {
-	switch {
-	case h.Gone:
-		m.heartbeat()
-	case !h.Left && !h.Started.Equal(m.started):
-		m.twice.Do(func() {
-			m.o.Logger.Error("another process has the same runner id: both will take the inbox from each other", "started",
-				h.Started)
-		})
-	}
 }
 
 func (m *Membership) add(h heartbeat) {
 	m.mu.Lock()
 	p := m.peers[h.ID]
-	if p == nil {
-		p = &peer{}
-		m.peers[h.ID] = p
-		m.o.Logger.Info("runner is live", "peer", h.ID)
-		defer m.wake()
-	} else if !slices.Equal(p.reads, h.Reads) {
-		defer m.wake()
-	}
-	p.lastSeen, p.reads = time.Now(), h.Reads
+	m.peers[h.ID] = &peer{time.Now(), h.Reads}
 	m.mu.Unlock()
+	if p == nil {
+		m.o.Logger.Info("runner is live", "peer", h.ID)
+		signal(m.met)
+	}
+	if p == nil || !slices.Equal(p.reads, h.Reads) {
+		signal(m.changed)
+	}
+	if h.Join {
+		signal(m.beat)
+	}
 }
 
 // drop forgets a runner. lost says that it went without a goodbye.
@@ -183,23 +177,23 @@ func (m *Membership) drop(id string, lost bool, why string) {
 	m.mu.Unlock()
 	if known {
 		m.o.Logger.Info("runner is not live any more", "peer", id, "reason", why)
-		m.wake()
+		signal(m.changed)
 	}
 }
 
-func (m *Membership) wake() {
+func signal(c chan<- struct{}) {
 	select {
-	case m.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// Leave says goodbye, so that the others go on at once, and takes the runner's entry back. After it the runner is not
-// heard of any more.
-func (m *Membership) Leave(ctx context.Context) error {
-	m.mu.Lock()
-	m.left = true
-	m.publish(heartbeat{ID: m.o.ID, Left: true})
-	m.mu.Unlock()
-	return m.removeEntry(ctx)
+// ids are all live runners, sorted. mu is held.
+func (m *Membership) ids() []string {
+	ids := []string{m.o.ID}
+	for id := range m.peers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
 }

@@ -2,18 +2,21 @@ package membership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
-
-	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
+	// EntryTTL is how long a runner is listed: the server knows whole seconds, and may be one late.
+	EntryTTL     = 5 * time.Second
+	renewEvery   = 1500 * time.Millisecond
+	renewTimeout = time.Second
+	// Of requests that somebody waits for.
+	entryTimeout  = 5 * time.Second
+	removeTimeout = 2 * time.Second
+
 	heartbeatsPerPeriod = 4 // heartbeats in DeadAfter: three may be late or lost
 	probeEvery          = 100 * time.Millisecond
 	// missesToGone is how many probes in a row have to find no responders: a connection that was lost and is made again
@@ -21,44 +24,31 @@ const (
 	missesToGone = 2
 )
 
-// Run keeps the runner live until ctx ends, and calls ready once those that were listed have been heard, or have been
-// silent for DeadAfter. It does not say goodbye: that is [Membership.Leave].
+// Run keeps the runner live until ctx ends, and then says goodbye, so that the others go on at once. It calls ready
+// once those that were listed have sent a heartbeat, or none for DeadAfter. It may be called once.
 func (m *Membership) Run(ctx context.Context, ready func()) error {
-	sub, err := m.o.NATS.Subscribe(m.o.Subjects.Heartbeat(), m.receive)
+	stop, err := m.o.Network.Join(m.receive)
 	if err != nil {
-		return fmt.Errorf("membership: runner %s: subscribe to heartbeats: %w", m.o.ID, err)
+		return fmt.Errorf("membership: runner %s: %w", m.o.ID, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }()
-	probes, err := m.o.NATS.Subscribe(m.o.Subjects.Probe(m.o.ID), func(probe *nats.Msg) {
-		if schemas.IsInbox(probe.Reply) { // anybody may ask, but not for a message to anywhere
-			_ = probe.Respond(nil)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("membership: runner %s: subscribe to probes: %w", m.o.ID, err)
+	defer stop()
+	m.publish(heartbeat{ID: m.o.ID, Started: m.started, Join: true})
+	listed, err := m.o.Network.Listed(ctx)
+	if err == nil {
+		err = m.renew(ctx, entryTimeout)
 	}
-	defer func() { _ = probes.Unsubscribe() }()
-	listed, err := m.enter(ctx)
 	if err != nil {
 		return fmt.Errorf("membership: announce runner %s: %w", m.o.ID, err)
 	}
-	var working sync.WaitGroup
-	defer working.Wait()
-	working.Go(func() { m.keepEntry(ctx) })
-	working.Go(func() { m.probe(ctx) })
+	var others sync.WaitGroup
+	others.Go(func() { m.keepEntry(ctx) })
+	others.Go(func() { m.probe(ctx) })
 	m.keepAlive(ctx, listed, ready)
-	return nil
-}
-
-// enter asks the others for a heartbeat and lists the runner; it returns those that were listed before.
-func (m *Membership) enter(ctx context.Context) (listed []string, err error) {
-	m.mu.Lock()
-	m.publish(heartbeat{ID: m.o.ID, Started: m.started, Join: true})
-	m.mu.Unlock()
-	if listed, err = m.entries(ctx); err != nil {
-		return nil, err
-	}
-	return listed, m.putEntry(ctx, entryTimeout)
+	m.publish(heartbeat{ID: m.o.ID, Left: true})
+	others.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	return m.o.Network.Remove(ctx)
 }
 
 // keepAlive publishes heartbeats and looks who is silent, until ctx ends.
@@ -66,40 +56,42 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 	interval := m.o.DeadAfter / heartbeatsPerPeriod
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	began := time.Now()
-	for looked := began; ; {
-		if ready != nil && (m.allSeen(listed) || time.Since(began) > m.o.DeadAfter) {
+	waited := time.After(m.o.DeadAfter)
+	for looked := time.Now(); ; {
+		if ready != nil && m.allSeen(listed) {
 			ready()
 			ready = nil
 		}
-		var now time.Time
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.pollWhile(ready != nil):
+		case <-m.met:
 			continue
-		case <-tick.C:
-			now = time.Now()
+		case <-waited:
+			listed = nil
+			continue
+		case <-m.beat:
+			m.heartbeat()
+		case now := <-tick.C:
+			m.heartbeat()
+			// Whoever was suspended has received no heartbeats, and must not take the others for dead.
+			m.dropSilent(now, max(now.Sub(looked), now.Round(0).Sub(looked.Round(0))) > 2*interval)
+			looked = now
 		}
-		m.heartbeat()
-		// Whoever was suspended has received no heartbeats, and must not take the others for dead.
-		m.dropSilent(now, max(now.Sub(looked), now.Round(0).Sub(looked.Round(0))) > 2*interval)
-		looked = now
 	}
 }
 
-// pollWhile looks often while the newcomer waits, so that it does not wait longer than it has to.
-func (m *Membership) pollWhile(waiting bool) <-chan time.Time {
-	if !waiting {
-		return nil
-	}
-	return time.After(2 * time.Millisecond)
+func (m *Membership) heartbeat() {
+	m.mu.Lock()
+	h := heartbeat{ID: m.o.ID, Started: m.started, Reads: m.reads}
+	m.mu.Unlock()
+	m.publish(h)
 }
 
 func (m *Membership) allSeen(ids []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !slices.ContainsFunc(ids, func(id string) bool { return m.peers[id] == nil })
+	return !slices.ContainsFunc(ids, func(id string) bool { return id != m.o.ID && m.peers[id] == nil })
 }
 
 // dropSilent drops the runners that have been silent for too long. suspended says that this process may be the one that
@@ -120,7 +112,7 @@ func (m *Membership) dropSilent(now time.Time, suspended bool) {
 	}
 }
 
-// probe asks the successor in the list of live runners again and again whether it has a connection.
+// probe asks ten times a second whether the successor in the list of live runners has a connection.
 func (m *Membership) probe(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -138,23 +130,16 @@ func (m *Membership) probe(ctx context.Context) {
 			continue
 		}
 		misses++
-		if !m.unconnected(ctx, id) {
+		limited, cancel := context.WithTimeout(ctx, m.o.DeadAfter)
+		if !m.o.Network.Unconnected(limited, id) {
 			misses = 0
 		}
+		cancel()
 		if misses == missesToGone {
 			m.drop(id, true, "its connection is closed")
 			m.publish(heartbeat{ID: id, Gone: true, By: m.o.ID})
 		}
 	}
-}
-
-// unconnected reports whether the server knows of no connection of a runner. A runner that is suspended does not
-// answer, and has one.
-func (m *Membership) unconnected(ctx context.Context, id string) bool {
-	ctx, cancel := context.WithTimeout(ctx, m.o.DeadAfter)
-	defer cancel()
-	_, err := m.o.NATS.RequestWithContext(ctx, m.o.Subjects.Probe(id), nil)
-	return errors.Is(err, nats.ErrNoResponders)
 }
 
 // successor is the live runner after this one, "" if there is none.
@@ -169,12 +154,47 @@ func (m *Membership) successor() string {
 	return ""
 }
 
-// ids are all live runners, sorted. mu is held.
-func (m *Membership) ids() []string {
-	ids := []string{m.o.ID}
-	for id := range m.peers {
-		ids = append(ids, id)
+// keepEntry renews the entry until ctx ends. It logs once that it has expired, because nothing can be written, and once
+// that this is over.
+func (m *Membership) keepEntry(ctx context.Context) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	logged := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := m.renew(ctx, renewTimeout)
+		switch {
+		case err == nil && logged:
+			logged = false
+			m.o.Logger.Info("renewed the runner's entry again")
+		case err != nil && ctx.Err() == nil && !logged && m.Health() != nil:
+			logged = true
+			m.o.Logger.Warn("cannot renew the runner's entry; are most of the NATS servers up?", "err", err)
+		}
 	}
-	slices.Sort(ids)
-	return ids
+}
+
+func (m *Membership) renew(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	began := time.Now() // its time to live runs from then at the earliest
+	err := m.o.Network.Enlist(ctx, m.started)
+	if err == nil {
+		m.renewed.Store(began.UnixNano())
+	}
+	return err
+}
+
+// Health returns nil while the runner can write. It does not once its entry could not be renewed for as long as it
+// lives: the runner cannot reach the servers, most of them are down, or the process was suspended.
+func (m *Membership) Health() error {
+	if silent := time.Since(time.Unix(0, m.renewed.Load())); silent > EntryTTL {
+		return fmt.Errorf("membership: runner %s could not renew its entry for %s: the NATS servers store nothing, or "+
+			"cannot be reached", m.o.ID, silent.Round(time.Second))
+	}
+	return nil
 }

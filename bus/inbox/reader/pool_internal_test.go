@@ -1,6 +1,7 @@
-package inbox
+package reader
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -8,30 +9,31 @@ import (
 )
 
 // Goroutines are used again, those that a burst needed end, and so do all that have nothing to do.
-func TestCrew(t *testing.T) {
+func TestPool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running sync.WaitGroup
 		flown := 0
 		var mu sync.Mutex
 		end := make(chan struct{})
-		c := &crew{next: make(chan *flight), running: &running, end: end, fly: func(f *flight) {
-			<-f.done
+		c := &pool{next: make(chan *flight), running: &running, end: end, fly: func(f *flight) {
+			<-f.ctx.Done()
 			mu.Lock()
 			defer mu.Unlock()
 			flown++
 		}}
 		burst := func(n, flying, waiting int) {
 			t.Helper()
-			done, before := make(chan struct{}), flown
+			ctx, end := context.WithCancel(context.Background())
+			before := flown
 			for range n {
-				c.start(&flight{done: done})
+				c.start(&flight{ctx: ctx})
 			}
 			synctest.Wait()
 			if int(c.idle.Load()) != flying {
 				t.Errorf("while they fly %d goroutines wait", c.idle.Load())
 			}
-			close(done)
+			end()
 			synctest.Wait()
 			if flown != before+n || int(c.idle.Load()) != waiting {
 				t.Errorf("%d of %d flown, %d goroutines wait", flown-before, n, c.idle.Load())

@@ -1,4 +1,4 @@
-package inbox
+package reader
 
 import (
 	"sync"
@@ -12,9 +12,9 @@ const (
 	idleTime = 500 * time.Millisecond // that one waits
 )
 
-// crew starts flights in goroutines that are used again: one that is new for each delivery grows its stack anew, which
+// pool starts flights in goroutines that are used again: one that is new for each delivery grows its stack anew, which
 // is a twentieth of a tool turn's processor time.
-type crew struct {
+type pool struct {
 	fly     func(f *flight)
 	next    chan *flight // to a goroutine that waits; has no room
 	idle    atomic.Int32 // goroutines that wait
@@ -23,7 +23,7 @@ type crew struct {
 }
 
 // start has a flight carried out. It does not wait.
-func (c *crew) start(f *flight) {
+func (c *pool) start(f *flight) {
 	select {
 	case c.next <- f:
 	default:
@@ -31,7 +31,7 @@ func (c *crew) start(f *flight) {
 	}
 }
 
-func (c *crew) work(f *flight) {
+func (c *pool) work(f *flight) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for f != nil {

@@ -1,0 +1,97 @@
+package membership
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const markerTTL = 30 * time.Second // how long the bucket keeps the mark of an entry that was removed
+
+// natsNetwork is the runners' subjects and the bucket agent_runners.
+type natsNetwork struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	subjects schemas.Subjects
+	id       string
+}
+
+// NewNATS returns the network of runner id.
+func NewNATS(nc *nats.Conn, js jetstream.JetStream, subjects schemas.Subjects, id string) Network {
+	return &natsNetwork{nc, js, subjects, id}
+}
+
+func (n *natsNetwork) Join(receive func([]byte)) (stop func(), err error) {
+	beats, err := n.nc.Subscribe(n.subjects.Heartbeat(), func(m *nats.Msg) { receive(m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to heartbeats: %w", err)
+	}
+	probes, err := n.nc.Subscribe(n.subjects.Probe(n.id), func(probe *nats.Msg) {
+		if schemas.IsInbox(probe.Reply) { // anybody may ask, but not for a message to anywhere
+			_ = probe.Respond(nil)
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe to probes: %w", err), beats.Unsubscribe())
+	}
+	return func() {
+		_ = beats.Unsubscribe()
+		_ = probes.Unsubscribe()
+	}, nil
+}
+
+func (n *natsNetwork) Publish(heartbeat []byte) error {
+	return n.nc.Publish(n.subjects.Heartbeat(), heartbeat)
+}
+
+// Unconnected says no of a runner that is suspended: it does not answer, and has a connection.
+func (n *natsNetwork) Unconnected(ctx context.Context, id string) bool {
+	_, err := n.nc.RequestWithContext(ctx, n.subjects.Probe(id), nil)
+	return errors.Is(err, nats.ErrNoResponders)
+}
+
+func (n *natsNetwork) Listed(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
+	defer cancel()
+	kv, err := n.js.KeyValue(ctx, schemas.BucketRunners)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := kv.Keys(ctx)
+	if errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, nil
+	}
+	return ids, err
+}
+
+// Enlist does without kv.Put, which cannot carry a TTL and would take away the one the entry has.
+func (n *natsNetwork) Enlist(ctx context.Context, started time.Time) error {
+	value, err := json.Marshal(struct {
+		ID      string    `json:"id"`
+		Started time.Time `json:"started"`
+	}{n.id, started})
+	if err == nil {
+		subject := natsio.KeySubject(n.js, schemas.BucketRunners, n.id)
+		_, err = n.js.Publish(ctx, subject, value, jetstream.WithMsgTTL(EntryTTL))
+	}
+	return err
+}
+
+func (n *natsNetwork) Remove(ctx context.Context) error {
+	kv, err := n.js.KeyValue(ctx, schemas.BucketRunners)
+	if err == nil {
+		err = kv.Purge(ctx, n.id, jetstream.PurgeTTL(markerTTL))
+	}
+	if err != nil {
+		return fmt.Errorf("membership: take back the entry of runner %s: %w", n.id, err)
+	}
+	return nil
+}
