@@ -13,13 +13,15 @@ import (
 func TestNothingIsSaidOfAnEmptyReason(t *testing.T) {
 	t.Parallel()
 	for want, data := range map[string]schemas.EventData{
-		"command_rejected abort c2, invalid":   &schemas.CommandRejected{CommandID: "c2", Kind: schemas.CommandAbort, Code: "invalid"},
-		"run_resumed after 8":                  &schemas.RunResumed{From: 8},
-		"auto_retry_start 1 of 3 in 2s":        &schemas.AutoRetryStart{Attempt: 1, MaxAttempts: 3, DelayMs: 2000},
-		"auto_retry_end after 3":               &schemas.AutoRetryEnd{Attempt: 3},
-		"error provider (the run goes on)":     &schemas.ErrorEvent{Code: "provider", Recoverable: true},
-		"error provider":                       &schemas.ErrorEvent{Code: "provider"},
-		"approval_requested bash call_1 {}":    &schemas.ApprovalRequested{ToolCallID: "call_1", ToolName: "bash", Args: json.RawMessage(`{}`)},
+		"command_rejected abort c2, invalid": &schemas.CommandRejected{CommandID: "c2", Kind: schemas.CommandAbort,
+			Code: schemas.RejectInvalid},
+		"run_resumed after 8":              &schemas.RunResumed{From: 8},
+		"auto_retry_start 1 of 3 in 2s":    &schemas.AutoRetryStart{Attempt: 1, MaxAttempts: 3, DelayMs: 2000},
+		"auto_retry_end after 3":           &schemas.AutoRetryEnd{Attempt: 3},
+		"error provider (the run goes on)": &schemas.ErrorEvent{Code: "provider", Recoverable: true},
+		"error provider":                   &schemas.ErrorEvent{Code: "provider"},
+		"approval_requested bash call_1 {}": &schemas.ApprovalRequested{ToolCallID: "call_1", ToolName: "bash",
+			Args: json.RawMessage(`{}`)},
 		"approval_resolved call_1 approved":    &schemas.ApprovalResolved{ToolCallID: "call_1", Approved: true},
 		"approval_resolved call_1 denied by a": &schemas.ApprovalResolved{ToolCallID: "call_1", By: "a"},
 		"hook_decision tool_call blocks call_1": &schemas.HookDecision{Hook: "tool_call", ToolCallID: "call_1",
