@@ -58,8 +58,8 @@ func (s *State) approvalResolved(d *schemas.ApprovalResolved) {
 	}
 }
 
-// awaiting returns the calls that wait for approval.
-func (s *State) awaiting() (calls []*Call) {
+// AwaitingApproval returns the calls of the turn under way that wait for approval, in the order of the reply.
+func (s *State) AwaitingApproval() (calls []*Call) {
 	if s.Run == nil || s.Run.Turn == nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer, args json.Ra
 	case by == byTime:
 		return a.rejected(schemas.RejectInvalid, fmt.Sprintf("by %q is reserved: it is who denies what nobody answers", by))
 	}
-	for _, c := range a.s.awaiting() {
+	for _, c := range a.s.AwaitingApproval() {
 		if d.Call == c.Key {
 			return a.applied(&schemas.ApprovalResolved{
 				Call: c.Key, ToolCallID: c.ToolCall.ID, Approved: approved, By: by, Reason: d.Reason, Args: args,

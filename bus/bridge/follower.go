@@ -111,13 +111,8 @@ func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next 
 
 // Waiting are the calls of a state that wait for somebody's approval, in the order of the reply.
 func Waiting(s *loop.State) (calls []loop.Call) {
-	if s.Run == nil || s.Run.Turn == nil {
-		return nil
-	}
-	for _, c := range s.Run.Turn.Calls {
-		if c.AwaitsApproval() {
-			calls = append(calls, c)
-		}
+	for _, c := range s.AwaitingApproval() {
+		calls = append(calls, *c)
 	}
 	return calls
 }

@@ -22,34 +22,42 @@ func details(data schemas.EventData) string {
 	case *schemas.CommandApplied:
 		return fmt.Sprintf("%s %s %s", d.Kind, d.CommandID, strings.Join(d.MessageIDs, " "))
 	case *schemas.CommandRejected:
-		return fmt.Sprintf("%s %s, %s: %s", d.Kind, d.CommandID, d.Code, d.Reason)
+		return fmt.Sprintf("%s %s, %s%s", d.Kind, d.CommandID, d.Code, because(d.Reason))
 	case *schemas.CommandSuperseded:
 		return fmt.Sprintf("%s %s, by %s", d.Kind, d.CommandID, d.By)
 	case *schemas.CommandWithdrawn:
 		return fmt.Sprintf("%s %s, by %s", d.Kind, d.CommandID, d.By)
 	case *schemas.RunResumed:
-		return fmt.Sprintf("after %d: %s", d.From, d.Reason)
+		return fmt.Sprintf("after %d%s", d.From, because(d.Reason))
 	case *schemas.QueueUpdate:
 		return fmt.Sprintf("taken [%s], left steering [%s], follow_up [%s], prompts [%s]", strings.Join(d.Taken, " "),
 			strings.Join(d.Steering, " "), strings.Join(d.FollowUp, " "), strings.Join(d.Prompts, " "))
 	case *schemas.AutoRetryStart:
-		return fmt.Sprintf("%d of %d in %s: %s", d.Attempt, d.MaxAttempts, millis(d.DelayMs), d.ErrorMessage)
+		return fmt.Sprintf("%d of %d in %s%s", d.Attempt, d.MaxAttempts, millis(d.DelayMs), because(d.ErrorMessage))
 	case *schemas.AutoRetryEnd:
 		if d.Success {
 			return fmt.Sprintf("%d helped", d.Attempt)
 		}
-		return fmt.Sprintf("after %d: %s", d.Attempt, d.FinalError)
+		return fmt.Sprintf("after %d%s", d.Attempt, because(d.FinalError))
 	case *schemas.ModelFallback:
-		return fmt.Sprintf("from %s to %s: %s", d.From, d.To, d.ErrorMessage)
+		return fmt.Sprintf("from %s to %s%s", d.From, d.To, because(d.ErrorMessage))
 	case *schemas.BudgetWarning:
 		return fmt.Sprintf("%s: %d of %d tokens, $%.4g of $%.4g", d.Scope, d.Tokens, d.MaxTokens, d.Cost, d.MaxCost)
 	case *schemas.ErrorEvent:
 		if d.Recoverable {
-			return fmt.Sprintf("%s: %s (the run goes on)", d.Code, d.Message)
+			return fmt.Sprintf("%s%s (the run goes on)", d.Code, because(d.Message))
 		}
-		return fmt.Sprintf("%s: %s", d.Code, d.Message)
+		return string(d.Code) + because(d.Message)
 	}
 	return callDetails(data)
+}
+
+// because is a reason at the end of what it is the reason of, where there is one.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }
 
 // callDetails are those of the events of turns and tool calls.
@@ -68,7 +76,11 @@ func callDetails(data schemas.EventData) string {
 		}
 		return fmt.Sprintf("%s %s (%s): %s after %s", d.ToolName, d.ToolCallID, d.Call, how, millis(d.DurationMs))
 	case *schemas.ApprovalRequested:
-		return fmt.Sprintf("%s %s %s, asked by %s: %s", d.ToolName, d.ToolCallID, d.Args, d.By, d.Reason)
+		by := ""
+		if d.By != "" {
+			by = ", asked by " + d.By
+		}
+		return fmt.Sprintf("%s %s %s%s%s", d.ToolName, d.ToolCallID, d.Args, by, because(d.Reason))
 	case *schemas.ApprovalResolved:
 		how := "denied"
 		if d.Approved {
@@ -77,7 +89,10 @@ func callDetails(data schemas.EventData) string {
 		if d.Args != nil {
 			how += fmt.Sprintf(" with %s", d.Args)
 		}
-		return fmt.Sprintf("%s %s by %s: %s", d.ToolCallID, how, d.By, d.Reason)
+		if d.By != "" {
+			how += " by " + d.By
+		}
+		return fmt.Sprintf("%s %s%s", d.ToolCallID, how, because(d.Reason))
 	case *schemas.HookDecision:
 		how := "lets pass"
 		switch {
@@ -86,7 +101,7 @@ func callDetails(data schemas.EventData) string {
 		case d.Ask:
 			how = "asks for approval of"
 		}
-		return fmt.Sprintf("%s %s %s: %s", d.Hook, how, d.ToolCallID, d.Reason)
+		return fmt.Sprintf("%s %s %s%s", d.Hook, how, d.ToolCallID, because(d.Reason))
 	}
 	return familyDetails(data)
 }

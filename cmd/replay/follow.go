@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/cmd/internal/waiting"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -30,9 +32,23 @@ func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event
 			}
 		}
 	}()
+	var waits waiting.Calls
+	tick := time.NewTicker(waiting.Look)
+	defer tick.Stop()
 	for {
 		select {
+		case now := <-tick.C:
+			if err := a.aside(t, waits.Late(now)...); err != nil {
+				return err
+			}
 		case i := <-items:
+			if i.Event != nil {
+				waits.Event(*i.Event, time.Now())
+			} else if i.Update != nil {
+				if err := a.aside(t, waits.Update(*i.Update)); err != nil {
+					return err
+				}
+			}
 			if err := a.showItem(ctx, i, t, show); err != nil || ctx.Err() != nil {
 				return err
 			}
@@ -45,6 +61,22 @@ func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event
 			return t.interrupt()
 		}
 	}
+}
+
+// aside prints lines that are no part of the transcript, for whoever reads it as it comes.
+func (a *app) aside(t *transcript, lines ...string) error {
+	for _, line := range lines {
+		if line == "" || a.o.json {
+			continue
+		}
+		if err := t.print("    " + t.style.dim(oneLine(line, t.cut)) + "\n"); err != nil {
+			return err
+		}
+		if err := a.out.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // item is what a session's follower is given: an event or an update, or why there is no more of either.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
@@ -129,4 +131,35 @@ func TestFollowStopsInTheMiddleOfALine(t *testing.T) {
 	if got := stop(); got.code != cli.StatusOK || !strings.HasSuffix(got.stdout, "    Hel\n") {
 		t.Errorf("exit status %d, stdout %q", got.code, got.stdout)
 	}
+}
+
+// A call that no worker has begun is said to wait for one.
+func TestFollowShowsThatACallWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	wr := w.writer("s1")
+	wr.event.Time = time.Now().Add(-10 * time.Second)
+	out, stop := w.following("s1")
+	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.ToolExecutionStart{ToolCallID: "call_1", ToolName: "ls",
+		Args: json.RawMessage(`{}`)})
+	out.wait(t, "run r1 begins")
+	out.wait(t, "(waiting for a worker: none has reported in 5s that it has begun ls c3)")
+	err := w.conn.NATS().PublishMsg(updateMsg(t, schemas.Update{Session: "s1", Event: 3, N: 1, Time: time.Now(), Source: "/w",
+		Data: &schemas.ToolExecutionUpdate{ToolCallID: "call_1", ToolName: "ls", Call: "c3"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.wait(t, "(a worker has begun ls c3)")
+	if got := stop(); got.code != cli.StatusOK || strings.Count(got.stdout, "waiting for a worker") != 1 {
+		t.Errorf("exit status %d, stdout %q", got.code, got.stdout)
+	}
+}
+
+func updateMsg(t *testing.T, u schemas.Update) *nats.Msg {
+	t.Helper()
+	header, payload, err := schemas.EncodeUpdate(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: schemas.Subjects{}.LiveUpdate(u.Session), Header: header, Data: payload}
 }

@@ -35,10 +35,11 @@ type summary struct {
 
 // The states of a session in a list.
 const (
-	stateIdle    = "idle"
-	stateRunning = "running"
-	stateWaiting = "waiting for tools"
-	stateDamaged = "damaged"
+	stateIdle     = "idle"
+	stateRunning  = "running"
+	stateWaiting  = "waiting for tools"
+	stateApproval = "waiting for approval" // of one call at least, whatever the others do
+	stateDamaged  = "damaged"
 )
 
 func runList(ctx context.Context, a *app) error {
@@ -103,6 +104,8 @@ func stateOf(s *loop.State) string {
 	switch {
 	case s.Idle():
 		return stateIdle
+	case len(s.AwaitingApproval()) > 0:
+		return stateApproval
 	case len(s.PendingToolCalls()) > 0:
 		return stateWaiting
 	}

@@ -172,7 +172,7 @@ func TestStreamedTextInterrupted(t *testing.T) {
 	})
 	whole := s.whole(t)
 	parts := strings.Split(got, "    one two\n")
-	if len(parts) != 3 || !strings.Contains(parts[1], "error x:") || !strings.HasSuffix(got, whole) {
+	if len(parts) != 3 || !strings.Contains(parts[1], "error x\x1b") || !strings.HasSuffix(got, whole) {
 		t.Errorf("got:\n%s", got)
 	}
 }

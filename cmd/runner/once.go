@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/signals"
+	"github.com/loopbus/loopbus/cmd/internal/waiting"
 	"github.com/loopbus/loopbus/cmd/runner/internal/view"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/schemas"
@@ -150,6 +152,7 @@ func (s *oneShot) follow(ctx context.Context, run *client.Run) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s.approver.stop = stop
+	defer waiting.Every(s.look)()
 	normal := true
 	for item, err := range run.Items(ctx) {
 		var rejected *client.RejectedError
@@ -178,6 +181,15 @@ func (s *oneShot) follow(ctx context.Context, run *client.Run) error {
 		return errUnusual
 	}
 	return nil
+}
+
+// look says which calls wait for a worker.
+func (s *oneShot) look(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.terminal != nil {
+		s.terminal.Look(now)
+	}
 }
 
 func (s *oneShot) shows(i client.Item) error {

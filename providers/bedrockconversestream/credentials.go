@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go/auth/bearer"
+	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
@@ -63,7 +65,8 @@ func (sh *shared) config(ctx context.Context, profile string) (aws.Config, error
 	if found, ok := sh.configs[profile]; ok {
 		return found, nil
 	}
-	found, err := config.LoadDefaultConfig(ctx, config.WithSharedConfigProfile(profile))
+	found, err := config.LoadDefaultConfig(ctx, config.WithSharedConfigProfile(profile),
+		config.WithLogger(logging.StandardLogger{Logger: log.Default()})) // by itself it writes to stderr
 	if err != nil {
 		return found, fmt.Errorf("configuration of AWS, profile %q: %w", profile, err)
 	}

@@ -20,6 +20,8 @@ import (
 const (
 	DefaultAnnounceTTL = 30 * time.Second
 	DefaultUpdateEvery = 25 * time.Millisecond
+	// DefaultBegunAfter is longer than most calls take, and shorter than people wait before they wonder.
+	DefaultBegunAfter  = 2 * time.Second
 	DefaultStopTimeout = 30 * time.Second
 	// DefaultAbandonAfter is longer than any tool of ours needs to stop.
 	DefaultAbandonAfter = 10 * time.Second
@@ -72,6 +74,8 @@ type Options struct {
 	Resources func(ctx context.Context) (schemas.Resources, error)
 	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
 	UpdateEvery time.Duration
+	// BegunAfter is how long a call is executed without an update before an empty one says that it has begun, default 2 s.
+	BegunAfter time.Duration
 	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
 	// Default 512 KiB, as the runner's own default, and never more than the server takes as one message. A tool's own
 	// MaxResultBytes may be less.
@@ -116,6 +120,7 @@ func (o *Options) check() error {
 	}
 	o.AckWait = orDefault(o.AckWait, DefaultAckWait)
 	o.UpdateEvery = orDefault(o.UpdateEvery, DefaultUpdateEvery)
+	o.BegunAfter = orDefault(o.BegunAfter, DefaultBegunAfter)
 	o.StopTimeout = orDefault(o.StopTimeout, DefaultStopTimeout)
 	o.AbandonAfter = orDefault(o.AbandonAfter, DefaultAbandonAfter)
 	if o.Trace == nil {

@@ -21,9 +21,28 @@ type updates struct {
 	timer   *time.Timer // runs while the next update has to wait
 	n       uint64
 	stopped bool
+	quiet   *time.Timer // until something has been published
 }
 
-func (w *Worker) startUpdates(req schemas.ToolRequest) *updates { return &updates{Worker: w, req: req} }
+// startUpdates begins the updates of a call that is being executed. One that puts out nothing for a while has an empty
+// one published, so that who watches knows that a worker has it.
+func (w *Worker) startUpdates(req schemas.ToolRequest) *updates {
+	u := &updates{Worker: w, req: req}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.quiet = time.AfterFunc(w.opts.BegunAfter, u.begun)
+	return u
+}
+
+// begun publishes that the call has begun, unless that is known.
+func (u *updates) begun() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.stopped && u.n == 0 {
+		u.waiting = new(schemas.ToolResult)
+		u.flush()
+	}
+}
 
 // set publishes r now or as soon as it may.
 func (u *updates) set(r schemas.ToolResult) {
@@ -59,6 +78,7 @@ func (u *updates) stop() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stopped = true
+	u.quiet.Stop()
 	if u.timer != nil {
 		u.timer.Stop()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
@@ -52,9 +53,14 @@ func checkEndpoint(endpoint string) error {
 func (o *Settings) Logger(io *cli.IO) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
-	h := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewTextHandler(io.Stderr, options)
 	if o.LogJSON {
-		return slog.New(slog.NewJSONHandler(io.Stderr, h))
+		h = slog.NewJSONHandler(io.Stderr, options)
 	}
-	return slog.New(slog.NewTextHandler(io.Stderr, h))
+	log := slog.New(h)
+	if io.Stderr == os.Stderr { // it is the process, and no test of it
+		takeNoise(log)
+	}
+	return log
 }

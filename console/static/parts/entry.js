@@ -1,7 +1,7 @@
 // An entry of a conversation.
 
 import { clock, cost, count, duration, model } from "../format.js";
-import { Component, html } from "../vendor/preact.js";
+import { Component, html, useEffect, useState } from "../vendor/preact.js";
 import { Approval } from "./approval.js";
 import { Child } from "./child.js";
 import { Content, Diff, Json, Picture, Text } from "./text.js";
@@ -54,6 +54,23 @@ function Block({ b, entry, session, id }) {
 
 const STATES = { asked: "asked", running: "running", waiting: "waits for approval", done: "done", lost: "without a result" };
 
+/** Longer than a worker works in silence; what is kept of updates says nothing of calls that are older than a minute. */
+const LATE = 5000;
+const KNOWN = 60_000;
+
+/** How a call stands. One of which no worker has reported anything waits for one. */
+function Standing({ call, text }) {
+  const silent = call?.state === "running" && !call.partial && !call.child;
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    setLate(false);
+    if (!silent || Date.now() - Date.parse(call.started) > KNOWN) return undefined;
+    const timer = setTimeout(() => setLate(true), LATE);
+    return () => clearTimeout(timer);
+  }, [silent]);
+  return html`<span class="tag" title=${late ? "No worker has reported that it has begun the call" : undefined}>${late ? "waiting for a worker" : text}</span>`;
+}
+
 /** What a call is about, in a line. */
 function subject(args) {
   const value = args && (args.command ?? args.path ?? args.pattern ?? args.query ?? Object.values(args).find((v) => typeof v === "string"));
@@ -64,9 +81,9 @@ function Call({ b, call, session, id }) {
   const args = call?.args ?? b.arguments;
   const state = call ? (call.state === "done" && call.isError ? "failed" : STATES[call.state]) : "being written";
   const edits = Array.isArray(args?.edits) && args.edits.every((e) => typeof e?.oldText === "string" && typeof e?.newText === "string");
-  const result = call?.result ?? call?.partial;
+  const result = call?.result ?? (call?.partial?.content?.length ? call.partial : undefined);
   return html`<section class="call ${call?.state ?? "asked"} ${call?.isError ? "bad" : ""}" aria-label="Call of ${b.name ?? call?.toolName}">
-    <header><span class="tool">${b.name ?? call?.toolName}</span><bdi class="subject">${subject(args)}</bdi><span class="tag">${state}</span>
+    <header><span class="tool">${b.name ?? call?.toolName}</span><bdi class="subject">${subject(args)}</bdi><${Standing} call=${call} text=${state} />
       ${call?.durationMs !== undefined && html`<span class="quiet">${duration(call.durationMs)}</span>`}
       ${call?.worker && html`<span class="quiet" title="The worker">${call.worker}</span>`}
       ${call?.seq && html`<a class="at" href="#/s/${id}/e/${call.seq}">${clock(call.started)}</a>`}</header>

@@ -3,14 +3,21 @@ package chat
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/cmd/internal/waiting"
 	"github.com/loopbus/loopbus/cmd/runner/internal/view"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // watch shows the session's history and what happens.
 func (c *chat) watch(ctx context.Context) error {
+	defer waiting.Every(func(now time.Time) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.show.Look(now)
+	})()
 	for item, err := range c.session.Watch(ctx, 1) {
 		if err != nil {
 			return err

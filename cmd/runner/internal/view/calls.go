@@ -19,12 +19,14 @@ const partialLines = 200
 // call is a tool call that is being executed.
 type call struct {
 	name  string
-	shown []string // the first lines of its output, as they were shown last
-	spent int      // lines shown so far
+	since time.Time // when it was dispatched
+	shown []string  // the first lines of its output, as they were shown last
+	spent int       // lines shown so far
 }
 
-func (t *Terminal) begin(key schemas.CallKey, d *schemas.ToolExecutionStart) {
-	t.calls[key] = &call{name: d.ToolName}
+func (t *Terminal) begin(e schemas.Event, d *schemas.ToolExecutionStart) {
+	key := schemas.NewCallKey(e.Seq)
+	t.calls[key] = &call{name: d.ToolName, since: e.Time}
 	t.speaking = key
 	t.say(cyan, fmt.Sprintf("> %s %s", d.ToolName, Compact(d.Args)))
 }
@@ -77,8 +79,9 @@ func grew(before, lines []string) bool {
 		before[n-1] != lines[n-1] && strings.HasPrefix(lines[n-1], before[n-1])
 }
 
-// end shows what of the final result was not shown, and how the call ended.
-func (t *Terminal) end(d *schemas.ToolExecutionEnd) {
+// end shows what of the final result was not shown, and how the call ended: how long the tool took, and how long it was
+// before that where that is more than a moment.
+func (t *Terminal) end(at time.Time, d *schemas.ToolExecutionEnd) {
 	c := t.calls[d.Call]
 	if c == nil { // it began before the view did
 		c = &call{name: d.ToolName}
@@ -99,7 +102,12 @@ func (t *Terminal) end(d *schemas.ToolExecutionEnd) {
 	if t.fold {
 		mark = fmt.Sprintf("%s: %d lines (%s)", mark, len(lines), d.Call)
 	}
-	t.say(style, fmt.Sprintf("  %s in %s", mark, time.Duration(d.DurationMs)*time.Millisecond))
+	took := time.Duration(d.DurationMs) * time.Millisecond
+	waited := ""
+	if before := at.Sub(c.since) - took; !c.since.IsZero() && before >= time.Second && d.Worker != "" {
+		waited = fmt.Sprintf(", after %s of waiting", before.Round(100*time.Millisecond))
+	}
+	t.say(style, fmt.Sprintf("  %s in %s%s", mark, took, waited))
 	delete(t.calls, d.Call)
 }
 

@@ -3,9 +3,11 @@ package view
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/cmd/internal/waiting"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -44,6 +46,48 @@ func TestCallsThatStream(t *testing.T) {
 		"test c10:", "| one", "| two",
 		"build c9:", "(in place of the above)", "| built", "ok in 0s",
 		"test c10:", "| three", "ok in 0s",
+	}
+	if d := cmp.Diff(want, words); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A call that no worker has begun is said to wait for one, and to have been begun when it is; its end says how long the
+// tool took, and how long it was before.
+func TestCallsThatWaitForAWorker(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	show := NewTerminal(&out, false)
+	begun := time.Now()
+	event := func(seq uint64, after time.Duration, data schemas.EventData) {
+		if err := show.Event(schemas.Event{Session: "s1", Seq: seq, Time: begun.Add(after), Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event(9, 0, &schemas.ToolExecutionStart{ToolName: "bash", Args: []byte(`{}`)})
+	event(10, 0, &schemas.ToolExecutionStart{ToolName: "ask", Args: []byte(`{}`)})
+	event(11, 0, &schemas.ApprovalRequested{Call: "c10", ToolName: "ask"})
+	show.Look(begun.Add(4 * time.Second))
+	show.Look(time.Now().Add(waiting.Late))
+	show.Look(time.Now().Add(2 * waiting.Late))
+	u := schemas.Update{Session: "s1", Data: &schemas.ToolExecutionUpdate{ToolName: "bash", Call: "c9"}}
+	if err := show.Update(u); err != nil {
+		t.Fatal(err)
+	}
+	event(12, 56*time.Second, &schemas.ToolExecutionEnd{ToolName: "bash", Call: "c9", DurationMs: 3, Worker: "w1",
+		Result: schemas.TextResult("done")})
+	event(13, 60*time.Second, &schemas.ApprovalResolved{Call: "c10", Approved: true})
+	event(14, 60*time.Second+20*time.Millisecond, &schemas.ToolExecutionEnd{ToolName: "ask", Call: "c10", DurationMs: 7,
+		Worker: "w1"})
+	var words []string
+	for line := range strings.Lines(out.String()) {
+		words = append(words, strings.TrimSpace(line))
+	}
+	want := []string{
+		"> bash {}", "> ask {}",
+		"(waiting for a worker: none has reported in 5s that it has begun bash c9)", "(a worker has begun bash c9)",
+		"bash c9:", "| done", "ok in 3ms, after 56s of waiting",
+		"ask c10:", "ok in 7ms",
 	}
 	if d := cmp.Diff(want, words); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/waiting"
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -33,6 +34,7 @@ type Terminal struct {
 	line     bool        // whether the cursor is inside a line
 	calls    map[schemas.CallKey]*call
 	speaking schemas.CallKey // the call that was shown last
+	waiting  waiting.Calls   // for a worker
 }
 
 // NewTerminal shows on out, in colours or without.
@@ -56,6 +58,7 @@ func (t *Terminal) Update(u schemas.Update) error {
 			t.delta(d.MessageID, e)
 		}
 	case *schemas.ToolExecutionUpdate:
+		t.aside(t.waiting.Update(u))
 		t.progress(d)
 	}
 	return nil
@@ -84,6 +87,7 @@ func (t *Terminal) stream(block int, text, style string) {
 
 // Event shows what is new by an event.
 func (t *Terminal) Event(e schemas.Event) error {
+	t.waiting.Event(e, time.Now())
 	switch d := e.Data.(type) {
 	case *schemas.MessageStart:
 		if d.Role == schemas.RoleAssistant {
@@ -92,9 +96,13 @@ func (t *Terminal) Event(e schemas.Event) error {
 	case *schemas.MessageEnd:
 		t.messageEnd(d)
 	case *schemas.ToolExecutionStart:
-		t.begin(schemas.NewCallKey(e.Seq), d)
+		t.begin(e, d)
+	case *schemas.ApprovalResolved:
+		if c := t.calls[d.Call]; c != nil {
+			c.since = e.Time
+		}
 	case *schemas.ToolExecutionEnd:
-		t.end(d)
+		t.end(e.Time, d)
 	case *schemas.SubagentStart:
 		t.of(d.Call, schemas.ToolAgent)
 		t.say(dim, strings.TrimRight("  (works in session "+d.Session+") "+d.Name, " "))
@@ -160,6 +168,19 @@ func turns(n int) string {
 		return "1 turn"
 	}
 	return fmt.Sprintf("%d turns", n)
+}
+
+// Look shows which calls have begun to be late by now. It is to be called from time to time: [waiting.Every].
+func (t *Terminal) Look(now time.Time) {
+	for _, line := range t.waiting.Late(now) {
+		t.aside(line)
+	}
+}
+
+func (t *Terminal) aside(line string) {
+	if line != "" {
+		t.say(dim, "  "+line)
+	}
 }
 
 // Say shows a line of the program's own.
