@@ -4,16 +4,21 @@
 //	embedded   a NATS server inside the process
 //	streams    the streams and buckets, made and brought up to date
 //	codec      CloudEvents and commands, in all forms that clients may send
-//	inbox      the commands of the sessions, each partition with one reader; membership: which runners are live
+//	inbox      the commands of the sessions; below it reader, the rules without NATS, membership and admission
 //	dispatch   tool calls to workers, answers to callers, calls that nobody serves
 //	registry   announced tools and profiles
-//	live       updates, published and watched
+//	live       updates, published
 //	models     a model behind the bus
 //	queries    lists of sessions from an index, and answers about one
 //	service    NATS micro services that answer at inboxes only
 //	permissions  who may publish and subscribe what, as data and as NATS configuration
-//	client     the Go client: prompt, steer, follow, approve; imports nothing of this module but schemas
+//	client     the Go client: prompt, steer, follow, approve; imports schemas and leaves only
+//	retention  deleting sessions, on command and by rule; archives
+//	web        who may use the HTTP port; natsws and upgrade: NATS by WebSocket there
+//	bridge     clients of the bus that serve other protocols
 //	pubsub     a Watermill Subscriber and Publisher on JetStream
+//	dial       credentials, TLS and contexts of a connection
+//	labels     bounds for the labels of metrics
 //	natsio     what all of these share
 //
 // Only embedded links nats-server. Delivery is at least once everywhere (redelivery, deduplication by id): the receiver

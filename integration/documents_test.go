@@ -77,6 +77,25 @@ func TestLinksInDocumentsLead(t *testing.T) {
 	}
 }
 
+// TestLinksOfTheIndexesAreComplete checks that docs/README.md leads to every document, and that of the decisions to
+// every decision.
+func TestLinksOfTheIndexesAreComplete(t *testing.T) {
+	t.Parallel()
+	all := documents(t)
+	for _, folder := range []string{"docs", "docs/decisions"} {
+		linked := map[string]bool{folder + "/README.md": true}
+		for _, m := range markdownLink.FindAllStringSubmatch(all[folder+"/README.md"], -1) {
+			file, _, _ := strings.Cut(m[1], "#")
+			linked[path.Join(folder, file)] = true
+		}
+		for name := range all {
+			if path.Dir(name) == folder && !linked[name] {
+				t.Errorf("%s/README.md does not link %s", folder, name)
+			}
+		}
+	}
+}
+
 // anchors are the fragments of a document's headings, as code hosts make them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}

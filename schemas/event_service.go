@@ -65,7 +65,7 @@ type CommandRejected struct {
 // RejectCode says for programs why a command was refused. It is stable; a later version may have more codes.
 type RejectCode string
 
-// Why a command is refused. Nothing is refused with stale, permission or internal, which are reserved.
+// Why a command is refused. Nothing is refused with stale or internal, which are reserved.
 const (
 	RejectInvalid    RejectCode = "invalid"     // malformed, of a wrong type, not matching its schema
 	RejectUnknown    RejectCode = "unknown"     // an unknown kind
@@ -81,7 +81,7 @@ const (
 	RejectStale      RejectCode = "stale"       // a result or timer of something that is settled
 	RejectQueueFull  RejectCode = "queue_full"  // more is queued than a session may hold
 	RejectDelivery   RejectCode = "delivery"    // given up after too many deliveries
-	RejectPermission RejectCode = "permission"  // not allowed
+	RejectPermission RejectCode = "permission"  // subagent_prompt: its parent's log does not bear it out
 	RejectInternal   RejectCode = "internal"    // a fault of the runner
 	RejectNotPlain   RejectCode = "not_plain"   // plain text where only JSON will do
 	RejectCloudEvent RejectCode = "cloud_event" // a CloudEvent with a missing or wrong attribute

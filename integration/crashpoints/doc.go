@@ -13,8 +13,8 @@
 //     acknowledgement is lost;
 //   - frozen: nothing passes until another runner has finished the run; then everything that was stopped passes.
 //
-// A runner that was killed leaves without a goodbye: its pins and its unsettled messages expire on the server. Only its
-// entry among the live runners is taken out by the test, in place of the second or two until that expires.
+// A runner that was killed leaves without a goodbye: the next one deletes its consumer. Only its entry among the live
+// runners is taken out by the test, in place of the seconds until it expires.
 //
 // The end is compared with that of the undisturbed run. While a scenario runs, a witness at the gateway holds each
 // message against what is stored at that moment: no dispatch before its tool_execution_start, no acknowledgement before
