@@ -214,7 +214,8 @@ func (s *State) subagentSettings(p schemas.SubagentPolicy, args schemas.Subagent
 	switch {
 	case !same && !slices.Contains(p.Profiles, set.Profile):
 		return set, fmt.Sprintf("A sub-agent may not follow the profile %q", set.Profile)
-	case args.Workspace != "" && args.Workspace != config.Workspace && !slices.Contains(p.Workspaces, args.Workspace):
+	case args.Workspace != "" && (!same || args.Workspace != config.Workspace) &&
+		!slices.Contains(p.Workspaces, args.Workspace): // what another profile may, it may in its own workspace
 		return set, fmt.Sprintf("A sub-agent may not work in the workspace %q", args.Workspace)
 	}
 	for _, name := range args.Tools {

@@ -9,8 +9,8 @@ import (
 // A sub-agent is a session, the child, that a call of the tool agent in another session, the parent, has begun
 // (docs/agents.md). Its id is chosen by the parent's runner.
 
-// SubagentPolicy says what the sub-agents of a profile's sessions may be. A child may follow its parent's profile, use
-// its parent's model and workspace, and besides what is listed here. A limit of zero is the default.
+// SubagentPolicy says what the sub-agents of a profile's sessions may be. A child may follow its parent's profile, in
+// its parent's workspace, use its parent's model, and besides what is listed here. A limit of zero is the default.
 type SubagentPolicy struct {
 	MaxDepth   int        `json:"maxDepth,omitempty"`  // of sessions below one that nobody has begun as a child
 	MaxOpen    int        `json:"maxOpen,omitempty"`   // children of a session at once

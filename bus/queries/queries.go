@@ -116,6 +116,10 @@ func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 
 func (q *queries) endpoint(name, subject string, h handler) service.Endpoint {
 	return service.Endpoint{Name: name, Subject: subject, Queue: schemas.QueueQueries,
+		Share: func(subject string) string {
+			session, _, _ := q.subjects.ParseQuery(subject) // what cannot be read is refused at once
+			return session
+		},
 		Answer: func(ctx context.Context, r service.Request) ([]byte, error) {
 			payload, err := q.answer(ctx, h, r)
 			if err != nil {

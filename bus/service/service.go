@@ -40,6 +40,9 @@ type Endpoint struct {
 	Name    string
 	Subject string
 	Queue   string
+	// Share says whose a request is, by its subject; nil is nobody's. Requests of one are at most half of those that are
+	// answered at once: whoever may ask about one session does not keep the others from being answered.
+	Share func(subject string) string
 	// Answer returns the payload of the answer. Its error is the answer where it is an [Error], and else one with the
 	// code 500 and the error's text. It is called concurrently.
 	Answer func(ctx context.Context, r Request) ([]byte, error)
@@ -64,7 +67,7 @@ type server struct {
 	identity  micro.ServiceIdentity
 	started   time.Time
 	endpoints []*endpoint
-	slots     chan struct{}
+	slots     slots
 	work      sync.WaitGroup
 }
 
@@ -85,7 +88,7 @@ func Run(ctx context.Context, nc *nats.Conn, o Options, endpoints ...Endpoint) e
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &server{
-		o: o, nc: nc, started: time.Now().UTC(), slots: make(chan struct{}, o.Concurrency),
+		o: o, nc: nc, started: time.Now().UTC(), slots: slots{most: o.Concurrency, held: map[string]int{}},
 		identity: micro.ServiceIdentity{Name: o.Name, ID: rand.Text(), Version: o.Version, Metadata: o.Metadata},
 	}
 	for _, e := range endpoints {
@@ -142,15 +145,14 @@ func (s *server) receive(ctx context.Context, e *endpoint, m *nats.Msg) {
 		e.count(time.Now(), errors.New("the reply subject is no inbox"))
 		return
 	}
-	select {
-	case s.slots <- struct{}{}:
-	default:
+	release := s.slots.take(e.Share, m.Subject)
+	if release == nil {
 		e.count(time.Now(), s.o.Busy)
 		s.refuse(m, s.o.Busy)
 		return
 	}
 	s.work.Go(func() {
-		defer func() { <-s.slots }()
+		defer release()
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 		defer cancel()

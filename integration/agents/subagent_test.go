@@ -256,6 +256,10 @@ func TestWhatASubagentMayNot(t *testing.T) {
 		Extensions: []string{schemas.ToolAgent}, Tools: []string{"echo", "note", schemas.ToolAgent},
 		Subagents: &schemas.SubagentPolicy{Profiles: []string{"plain", "gone"}, MaxOpen: 1, MaxPerRun: 2},
 	})
+	r.profile("housed", schemas.Profile{
+		Extensions: []string{schemas.ToolAgent}, Workspace: "w",
+		Subagents: &schemas.SubagentPolicy{Profiles: []string{"plain"}},
+	})
 	for i, c := range []struct {
 		profile string
 		args    []map[string]any
@@ -265,6 +269,8 @@ func TestWhatASubagentMayNot(t *testing.T) {
 			[]string{`A sub-agent may not follow the profile "other"`}},
 		{"lead", []map[string]any{{"prompt": "hi", "workspace": "w"}},
 			[]string{`A sub-agent may not work in the workspace "w"`}},
+		{"housed", []map[string]any{{"prompt": "hi", "profile": "plain", "workspace": "w"}},
+			[]string{`A sub-agent may not work in the workspace "w"`}}, // its profile has another one
 		{"lead", []map[string]any{{"prompt": "hi", "model": "x/y"}}, []string{`A sub-agent may not use the model "x/y"`}},
 		{"lead", []map[string]any{{"prompt": "hi", "tools": []string{"careful"}}},
 			[]string{`A sub-agent cannot have the tool "careful", which this session has not`}},

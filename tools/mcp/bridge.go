@@ -23,6 +23,9 @@ const (
 	lastBackoff         = 30 * time.Second
 	keepAlive           = 30 * time.Second
 
+	// listPause is how long a list of tools stays: each is announced by a worker of its own.
+	listPause = time.Second
+
 	// stable is how long a session has to last for the next failure to count as the first.
 	stable = time.Minute
 )
@@ -164,6 +167,9 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 
 // attend waits for the end of a session and follows its list of tools. The error is why it ended; nil if ctx did.
 func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, broken <-chan struct{}) error {
+	var listed <-chan struct{} // nil for a while after each list
+	pause := time.NewTimer(listPause)
+	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,7 +178,11 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 			return errClosed
 		case <-broken:
 			return errBroken
-		case <-b.listed:
+		case <-pause.C:
+			listed = b.listed
+			continue
+		case <-listed:
+			listed = nil
 		}
 		ask, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
 		list, err := b.list(ask, session)
@@ -182,6 +192,7 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 		} else if ctx.Err() == nil {
 			b.log.Warn("changed list of tools not read, the old one stays", "err", b.secret.err(err))
 		}
+		pause.Reset(listPause)
 	}
 }
 

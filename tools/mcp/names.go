@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
@@ -32,6 +34,7 @@ func Prefixes(names []string) []string {
 }
 
 // toolNames gives each tool of a server its name here, <prefix>_<name>, of A-Z a-z 0-9 _ and -, at most 64 characters.
+// None is that of one of the runner's own tools.
 // Where several would share one, those that had to be changed are numbered, in the order of their own names: the same
 // tools always get the same names.
 func toolNames(prefix string, tools []string) map[string]string {
@@ -40,6 +43,9 @@ func toolNames(prefix string, tools []string) map[string]string {
 		return cmp.Or(cmp.Compare(b2i(!legalName(a, prefix)), b2i(!legalName(b, prefix))), cmp.Compare(a, b))
 	})
 	names, taken := map[string]string{}, map[string]bool{}
+	for _, own := range schemas.ExtensionTools() {
+		taken[own] = true
+	}
 	for _, tool := range slices.Compact(sorted) {
 		name := prefix + "_" + legal(tool, '_')
 		if len(name) > maxName {

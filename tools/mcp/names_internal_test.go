@@ -39,3 +39,14 @@ func TestToolNames(t *testing.T) {
 		}
 	}
 }
+
+// No tool of a server is named like one of the runner's own.
+func TestTheRunnersNamesAreKept(t *testing.T) {
+	t.Parallel()
+	for _, own := range schemas.ExtensionTools() {
+		server, tool, _ := strings.Cut(own, "_")
+		if name := toolNames(server, []string{tool})[tool]; slices.Contains(schemas.ExtensionTools(), name) {
+			t.Errorf("%s of the server %s is named %s", tool, server, name)
+		}
+	}
+}

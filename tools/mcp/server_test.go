@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		if os.Getenv("FAIL_TO_START") != "" {
 			os.Exit(3)
 		}
+		if how := os.Getenv(hostileEnv); how != "" {
+			hostile(how)
+			os.Exit(0)
+		}
 		if err := newServer(dir).Run(context.Background(), &sdk.StdioTransport{}); err != nil &&
 			!errors.Is(err, sdk.ErrConnectionClosed) {
 			fmt.Fprintln(os.Stderr, err)

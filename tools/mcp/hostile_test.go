@@ -1,0 +1,114 @@
+package mcp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostileEnv makes the test binary a server that behaves badly; its value says how.
+const hostileEnv = "HOSTILE"
+
+// hostile answers until its tools are known, and then does what the environment says.
+func hostile(how string) {
+	in := bufio.NewReader(os.Stdin)
+	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	for lists := 0; ; {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if json.Unmarshal(line, &m) != nil || m.ID == nil {
+			continue
+		}
+		switch m.Method {
+		case "initialize":
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":`+
+				`{"tools":{"listChanged":true}},"serverInfo":{"name":"zoo","version":"1"}}}`, m.ID)
+		case "tools/list":
+			lists++
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}},`+
+				`{"name":"n%d","inputSchema":{"type":"object"}}]}}`, m.ID, lists)
+			switch how {
+			case "deaf":
+				select {}
+			case "line":
+				for block := strings.Repeat("x", 1<<20); ; {
+					if _, err := os.Stdout.WriteString(block); err != nil {
+						return
+					}
+				}
+			case "fickle":
+				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			}
+		case "tools/call":
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, m.ID)
+		default:
+			say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
+		}
+	}
+}
+
+// bad is the test binary as a server that behaves badly.
+func bad(t *testing.T, how string) *rig {
+	t.Helper()
+	dir, c := process(t)
+	c.Env[hostileEnv] = how
+	return start(t, dir, c, true)
+}
+
+// A server that reads nothing more keeps neither a call that ends, nor the worker that stops.
+func TestAServerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	r := bad(t, "deaf")
+	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
+	for range 2 { // the second one waits for the first one's writing
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		done := make(chan bool, 1)
+		go func() { _, failed := r.call(ctx, "echo", large); done <- failed }()
+		select {
+		case failed := <-done:
+			if !failed {
+				t.Error("a call that nobody reads is answered")
+			}
+		case <-time.After(patience):
+			t.Fatal("the call goes on after its end")
+		}
+		cancel()
+	}
+}
+
+// A line without an end ends the session.
+func TestALineWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	r := bad(t, "line")
+	r.eventually("the server is given up", func() bool { return strings.Contains(r.log.String(), "MCP server lost") })
+}
+
+// A server whose list of tools changes at every look is not asked without pause: each list is announced anew.
+func TestAFickleList(t *testing.T) {
+	t.Parallel()
+	r := bad(t, "fickle")
+	begun := time.Now()
+	r.eventually("the list has changed twice", func() bool {
+		return slices.ContainsFunc(r.names(), func(name string) bool {
+			nth, err := strconv.Atoi(strings.TrimPrefix(name, "zoo_n"))
+			return err == nil && nth >= 3
+		})
+	})
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("three lists within %v", took)
+	}
+	r.want("echo", "{}", "ok", false)
+}

@@ -1,0 +1,53 @@
+package mcp
+
+import (
+	"context"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// writeWait is how long a process may take to read a message.
+const writeWait = 5 * time.Second
+
+// impatient is a transport to a process that may stop reading. A write to a full pipe knows no context: without this,
+// the call that makes it, all later ones and the end of the session would wait for ever.
+type impatient struct {
+	sdk.Transport
+	giveUp func() // ends the process, so that a write that waits for it fails
+}
+
+// Connect implements [sdk.Transport].
+func (t impatient) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return impatientConn{c, t.giveUp}, nil
+}
+
+type impatientConn struct {
+	sdk.Connection
+	giveUp func()
+}
+
+// Write returns when ctx ends, too. The message may then still be written, whole: the server is told that the call is
+// cancelled, as of any other.
+func (c impatientConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		timer := time.AfterFunc(writeWait, c.giveUp)
+		defer timer.Stop()
+		done <- c.Connection.Write(context.WithoutCancel(ctx), m)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
