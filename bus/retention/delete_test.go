@@ -31,10 +31,10 @@ func TestADeletionMayCrashAnywhere(t *testing.T) {
 		"calls",
 		"updates",
 		"dead letters",
-		"index",
 		"snapshots",
 		"payloads",
 		"log",
+		"index",
 		"all",
 	}
 	var seen []string
@@ -236,6 +236,41 @@ func TestManyDeletersAtOnce(t *testing.T) {
 		w.must(w.deleter(retention.Options{}).Resume(bustest.Deadline(t), name))
 		if left := w.places(name); len(left) > 0 {
 			t.Errorf("session %s: left %q", name, left)
+		}
+	}
+}
+
+// A runner that has the session in memory may write its entry of the index late, at any time while the session is being
+// deleted. The entry goes with the log that it is the fold of, however the deletion goes on.
+func TestALateEntryOfTheIndexGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, late := range []string{"bounds", "calls", "snapshots", "payloads", "log"} {
+		for _, crash := range []bool{false, true} {
+			name := fmt.Sprintf("s%d-%t", i, crash)
+			w.fill(name)
+			var stream uint64
+			for m, err := range w.store.Messages(bustest.Deadline(t), name) {
+				w.must(err)
+				stream = m.Stream
+			}
+			_, err := w.deleter(retention.Options{AfterStep: func(step string) error {
+				if step != late {
+					return nil
+				}
+				w.entry(name, stream)
+				if crash {
+					return errCrash
+				}
+				return nil
+			}}).Delete(bustest.Deadline(t), retention.Request{Session: name})
+			if crash != errors.Is(err, errCrash) {
+				t.Fatalf("after %s: %v", late, err)
+			}
+			w.must(w.deleter(retention.Options{}).Resume(bustest.Deadline(t), name))
+			if left := w.places(name); len(left) > 0 {
+				t.Errorf("written after %s, crash %v: left %q", late, crash, left)
+			}
 		}
 	}
 }

@@ -151,13 +151,18 @@ func (d *Deleter) Resume(ctx context.Context, session string) error {
 }
 
 // goOn finishes a deletion whose fence is stored. Of one without a fence it removes the record: either nothing has been
-// deleted, or all. Events of what it returns is 0 then.
+// deleted, or all but the entry of the index. Events of what it returns is 0 then.
 func (d *Deleter) goOn(ctx context.Context, rec *record) (done Deleted, err error) {
 	fence, err := d.o.Store.Fenced(ctx, rec.session, rec.ID)
 	if err != nil {
 		return done, err
 	}
 	if fence == 0 {
+		if rec.Fence != 0 { // it was there: the log has been deleted, and what is behind that may be left
+			if err := d.deleteEntries(ctx, rec, &done); err != nil {
+				return done, err
+			}
+		}
 		return done, d.remove(ctx, rec)
 	}
 	if rec.Bounds == nil {

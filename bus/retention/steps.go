@@ -21,8 +21,9 @@ type step struct {
 	do   func(ctx context.Context, r *record, done *Deleted) error
 }
 
-// steps are done in this order. The log is the last: as long as it has its fence nobody begins the session anew, and it
-// names the payloads.
+// steps are done in this order. The log is behind all that nobody may find when the session begins anew: as long as it
+// has its fence nobody begins it, and it names the payloads. The index is behind the log: a runner that writes an entry
+// late looks whether the log is still there, and takes the entry back where it is not.
 func (d *Deleter) steps() []step {
 	p := d.subjects().Prefix()
 	return []step{
@@ -32,12 +33,12 @@ func (d *Deleter) steps() []step {
 		{"calls", d.purging(schemas.StreamTools, p+".tool.*.%s.*")},
 		{"updates", d.purging(schemas.StreamUpdates, p+".live.%s.update")},
 		{"dead letters", d.purging(schemas.StreamDead, p+".dead.*.%s")},
-		{"index", d.deleteEntries},
 		{"snapshots", func(ctx context.Context, r *record, _ *Deleted) error {
 			return d.o.Store.DeleteSnapshots(ctx, r.session)
 		}},
 		{"payloads", d.deletePayloads},
 		{"log", d.purging(schemas.StreamEvents, p+".evt.%s")},
+		{"index", d.deleteEntries},
 	}
 }
 
