@@ -50,7 +50,10 @@ func TestAnArchiveIsRestored(t *testing.T) {
 		"a payload missing": strings.Join(append(append([]string{}, lines[:1]...), lines[2:]...), ""),
 		"changed":           strings.Replace(file.String(), `"code":"small"`, `"code":"smell"`, 1),
 		"another session":   strings.Replace(file.String(), `"session":"s1"`, `"session":"s2"`, 1),
-		"none":              "hello",
+		"a server's header": strings.Replace(file.String(), `"header":{`, `"header":{"Nats-Trace-Dest":["agent.cmd.s2.abort"],`, 1),
+		"a header in another's name": strings.Replace(file.String(), `"header":{`,
+			`"header":{"X: y\r\nNats-Rollup":["sub"],`, 1),
+		"none": "hello",
 	} {
 		if err := restore(text); !errors.Is(err, archive.ErrBad) || len(w.places("s1")) > 0 || text == file.String() {
 			t.Errorf("%s: %v, left %q", name, err, w.places("s1"))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
@@ -104,12 +105,17 @@ func (a *app) exportAs(ctx context.Context, format, session, cwd string) error {
 		return fmt.Errorf("export session %s: %w", session, err)
 	case file.Header() == nil:
 		return noLog(session)
+	case format == "html" && a.toTerm:
+		var text strings.Builder
+		err := page.HTML(&text, file)
+		fmt.Fprint(a.out, cli.Visible(text.String()))
+		return err
 	case format == "html":
 		return page.HTML(a.out, file)
 	case format == "md":
 		return page.Markdown(a.out, file)
 	}
-	return file.WriteLines(a.out)
+	return file.WriteLines(cli.JSONOut(a.out, a.toTerm))
 }
 
 // importFiles makes a session of each file. All of them are read before the first is written.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"strings"
 	"time"
 
@@ -142,6 +143,20 @@ func (s *Summary) follow(header map[string][]string, body []byte, named func(ref
 	return nil
 }
 
+// foreign returns a header that no archive has, or "". The hash does not cover it, and the server would do as it says:
+// take the message for one that is there already, or send traces of it anywhere.
+func foreign(header map[string][]string) string {
+	for name := range header {
+		if !headerName.MatchString(name) || strings.HasPrefix(strings.ToLower(name), "nats-") {
+			return name
+		}
+	}
+	return ""
+}
+
+// headerName is what a header may be called; another one could be several.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+
 // read reads an archive to its end, and checks it. Either function may be nil; an error of one ends the reading. An
 // error wraps [ErrBad] where the file is not what [Write] wrote.
 func read(from io.Reader, stored func(header map[string][]string, body []byte) error,
@@ -174,6 +189,9 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 				err = kept(l.Payload.Ref, l.Payload.Data)
 			}
 		case l.Message != nil:
+			if name := foreign(l.Message.Header); name != "" {
+				return bad("line %d: a log's message has no header %q", n, name)
+			}
 			if fault := s.follow(l.Message.Header, l.Message.body(), func(ref string) error {
 				if !there[ref] {
 					return fmt.Errorf("the payload %s is missing", ref)

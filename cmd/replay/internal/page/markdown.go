@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
@@ -38,8 +39,9 @@ func items(b *bufio.Writer, way []item) {
 				fmt.Fprintf(b, "\n%s:\n", plain(part.Title))
 			}
 			if part.Text != "" {
-				fence := fenceFor(part.Text)
-				fmt.Fprintf(b, "\n%s\n%s\n%s\n", fence, strings.TrimSuffix(part.Text, "\n"), fence)
+				text := cli.Visible(part.Text) // a transcript is read in terminals, too
+				fence := fenceFor(text)
+				fmt.Fprintf(b, "\n%s\n%s\n%s\n", fence, strings.TrimSuffix(text, "\n"), fence)
 			}
 		}
 	}

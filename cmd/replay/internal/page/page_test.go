@@ -8,13 +8,14 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/replay/internal/page"
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
 // hostile is what somebody may write who wants to be taken for markup, in HTML and in Markdown.
 const hostile = "</pre></summary></style><script>alert(1)</script><img src=x onerror=alert(2)>\"'>" +
-	"<svg/onload=alert(3)> {{.}} [a](javascript:alert(4)) `````\n```\n# heading\n<!-- \u202e \x00 javascript:alert(5)"
+	"<svg/onload=alert(3)> {{.}} [a](javascript:alert(4)) `````\n```\n# heading\n<!-- \u202e \x00 javascript:alert(5) \x1b]0;title\a \u009b2J"
 
 // session has the hostile text everywhere that somebody can put one.
 func session(t *testing.T) *sessionfile.Session {
@@ -113,6 +114,9 @@ func TestATranscriptIsSafe(t *testing.T) {
 	var b strings.Builder
 	if err := page.Markdown(&b, session(t)); err != nil {
 		t.Fatal(err)
+	}
+	if i := strings.IndexFunc(b.String(), cli.Unsafe); i >= 0 {
+		t.Errorf("a terminal would obey %q", b.String()[i:min(i+20, b.Len())])
 	}
 	fence := ""
 	backticks := regexp.MustCompile("^`{3,}$")
