@@ -140,12 +140,12 @@ func TestFollowShowsThatACallWaits(t *testing.T) {
 	wr := w.writer("s1")
 	wr.event.Time = time.Now().Add(-10 * time.Second)
 	out, stop := w.following("s1")
-	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{}, &schemas.ToolExecutionStart{ToolCallID: "call_1", ToolName: "ls",
-		Args: json.RawMessage(`{}`)})
+	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{},
+		&schemas.ToolExecutionStart{ToolCallID: "call_1", ToolName: "ls", Args: json.RawMessage(`{}`)})
 	out.wait(t, "run r1 begins")
 	out.wait(t, "(waiting for a worker: none has reported in 5s that it has begun ls c3)")
-	err := w.conn.NATS().PublishMsg(updateMsg(t, schemas.Update{Session: "s1", Event: 3, N: 1, Time: time.Now(), Source: "/w",
-		Data: &schemas.ToolExecutionUpdate{ToolCallID: "call_1", ToolName: "ls", Call: "c3"}}))
+	err := w.conn.NATS().PublishMsg(updateMsg(t, schemas.Update{Session: "s1", Event: 3, N: 1, Time: time.Now(),
+		Source: "/w", Data: &schemas.ToolExecutionUpdate{ToolCallID: "call_1", ToolName: "ls", Call: "c3"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

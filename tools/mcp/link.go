@@ -43,7 +43,8 @@ func (b *Bridge) processLink() link {
 	cmd.WaitDelay = terminateWait // for a child that holds the standard error open
 	ownGroup(cmd)
 	return link{
-		transport: impatient{&sdk.CommandTransport{Command: cmd, TerminateDuration: terminateWait}, func() { killGroup(cmd) }},
+		transport: impatient{&sdk.CommandTransport{Command: cmd, TerminateDuration: terminateWait},
+			func() { killGroup(cmd) }},
 		end:       func() { killGroup(cmd) },
 		lastWords: said.last,
 	}

@@ -163,17 +163,18 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 	}
 	c.unverified = c.unverified || !found
 	r.leaveOthers(wants)
+	suspect := !c.begun || view.Lost != c.lost
+	if suspect || c.unverified { // also where nothing is wanted: what is left behind would keep the others out
+		if err := r.sweep(ctx, view.IDs); err != nil {
+			return err
+		}
+	}
 	if now == nil && len(wants) == 0 {
 		c.unverified = false // nothing is at work that another runner may have
 		r.o.Members.Reads(nil)
 		return nil
 	}
-	next := &Consumer{Reads: wants, Unverified: c.unverified, suspect: !c.begun || view.Lost != c.lost}
-	if next.suspect || c.unverified {
-		if err := r.sweep(ctx, view.IDs); err != nil {
-			return err
-		}
-	}
+	next := &Consumer{Reads: wants, Unverified: c.unverified, suspect: suspect}
 	if len(wants) > 0 {
 		if err := r.read(ctx, next); err != nil {
 			return err

@@ -102,14 +102,18 @@ func (c *checker) checkChild(parent string, child *family) {
 }
 
 // checkResult wants the result of a sub-agent in the background to have been a message, once; none, if the parent was
-// aborted before. That of any other answers its call, which has one result: see checkCalls.
+// aborted before, or is a sub-agent itself whose run is over: then the result would be for nobody. That of any other
+// answers its call, which has one result: see checkCalls.
 func (c *checker) checkResult(parent string, child *family, ids []string) {
 	if !child.start.Background || len(child.ends) == 0 {
 		return
 	}
-	queued, want := 0, 1
+	queued, want, forParent := 0, 1, false
 	for _, e := range c.Logs[parent] {
-		if e.Seq > child.seq && e.Seq < child.end && aborts(e.Data) {
+		if d, ok := e.Data.(*schemas.AgentStart); ok {
+			forParent = slices.ContainsFunc(d.Inputs, func(id string) bool { _, ok := schemas.SubagentOf(id); return ok })
+		}
+		if e.Seq > child.seq && e.Seq < child.end && (aborts(e.Data) || forParent && e.Type() == schemas.EventAgentEnd) {
 			want = 0
 		}
 		if d, ok := e.Data.(*schemas.CommandAccepted); ok && d.CommandID == child.link.ResultID() && d.Queue != "" {

@@ -15,7 +15,8 @@ import (
 
 // hostile is what somebody may write who wants to be taken for markup, in HTML and in Markdown.
 const hostile = "</pre></summary></style><script>alert(1)</script><img src=x onerror=alert(2)>\"'>" +
-	"<svg/onload=alert(3)> {{.}} [a](javascript:alert(4)) `````\n```\n# heading\n<!-- \u202e \x00 javascript:alert(5) \x1b]0;title\a \u009b2J"
+	"<svg/onload=alert(3)> {{.}} [a](javascript:alert(4)) `````\n```\n# heading\n<!-- \u202e \x00 " +
+	"javascript:alert(5) \x1b]0;title\a \u009b2J"
 
 // session has the hostile text everywhere that somebody can put one.
 func session(t *testing.T) *sessionfile.Session {
