@@ -54,6 +54,9 @@ func TestAWorkerKeepsToItsPermissions(t *testing.T) {
 	eventually(t, "the tool is announced", func() bool { return announced(t, conn, "bash.w1") })
 
 	results, err := conn.NATS().SubscribeSync("agent.cmd.s1.tool_result")
+	if err == nil {
+		err = conn.NATS().Flush() // calls are published on another connection
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

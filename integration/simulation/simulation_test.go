@@ -38,6 +38,17 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// found are seeds that have failed: for a consumer that was made although no answer came, of a runner whose share was
+// empty then (1003820, 1018029), and for the result of a sub-agent whose parent's run was over (1002636).
+var found = []uint64{1003820, 1018029, 1002636}
+
+func TestSeedsThatFailed(t *testing.T) {
+	t.Parallel()
+	for _, seed := range found {
+		simulate(t, seed, nil)
+	}
+}
+
 // A seed is good for nothing if it does not give the same again. It does, but where several goroutines of one process
 // go on at the same moment and it matters which is first: that is for Go's scheduler to say, and with the race detector
 // it says something else each time.
