@@ -39,8 +39,9 @@ func TestSimulation(t *testing.T) {
 }
 
 // found are seeds that have failed: for a consumer that was made although no answer came, of a runner whose share was
-// empty then (1003820, 1018029), and for the result of a sub-agent whose parent's run was over (1002636).
-var found = []uint64{1003820, 1018029, 1002636}
+// empty then (1003820, 1018029), for the result of a sub-agent whose parent's run was over (1002636), and for a message
+// that waited for one behind it (2017644).
+var found = []uint64{1003820, 1018029, 1002636, 2017644}
 
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()

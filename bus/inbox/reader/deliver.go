@@ -40,6 +40,9 @@ func (r *Reader) fly(f *flight) {
 			if r.acknowledge(f) {
 				return
 			}
+			// It is stored, although the handler may not have said so of a message that it has known. What it leans on
+			// may wait behind it.
+			r.enter(f)
 			err = errLeans
 		}
 		var pause time.Duration
