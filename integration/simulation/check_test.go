@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/loopbus/loopbus/eventstore"
@@ -108,8 +109,11 @@ func (w *world) quiet() (ok bool, why string) {
 
 // judge holds everything that happened against what is promised.
 func (w *world) judge() {
+	w.mu.Lock() // a timer may still fire
+	sessions, commands, executions := maps.Clone(w.sessions), slices.Clone(w.commands), maps.Clone(w.executions)
+	w.mu.Unlock()
 	logs := map[string][]schemas.Event{}
-	for id, s := range w.sessions {
+	for id, s := range sessions {
 		report, err := w.store.Verify(context.Background(), id,
 			eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(id)})
 		if err == nil && report.Bad != nil {
@@ -123,7 +127,7 @@ func (w *world) judge() {
 		}
 	}
 	for _, v := range history.Check(history.History{
-		Commands: w.commands, Logs: logs, Executions: w.executions, Counted: counted,
+		Commands: commands, Logs: logs, Executions: executions, Counted: counted,
 	}) {
 		w.violated("%s", v)
 	}
