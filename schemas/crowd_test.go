@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What a client sends is held against a schema at about what its size costs: a list of a hundred thousand mistakes must
+// What a client sends is checked against a schema at about what its size costs: a list of a hundred thousand mistakes must
 // not take gigabytes, nor minutes, before it is refused. The test counts what is allocated, so it is not parallel.
 func TestMistakesCostWhatTheyAreLong(t *testing.T) {
 	const most, values = schemas.MaxInputBytes, "more than 524288 values"

@@ -14,7 +14,7 @@ import (
 // maxProblems bounds how many problems a [ValidationError] names.
 const maxProblems = 8
 
-// What is held against a schema has bounds: the library looks at everything, and remembers each mistake, so that a list
+// What is checked against a schema has bounds: the library looks at everything, and remembers each mistake, so that a list
 // of mistakes would take three hundred times its size. An event may be larger, which a runner has made.
 const (
 	maxValues = 1 << 19 // JSON values and lists; what fits a message of a server has less
