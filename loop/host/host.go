@@ -267,8 +267,9 @@ func (h *Host) use(ctx context.Context, e *entry, fresh bool, f func(d *driver.D
 	if err = f(e.driver); err == nil {
 		h.lookAgain(ctx, e)
 	}
-	if err == nil && e.seq() == before {
-		// Nothing was to be done, says a state that may be old: a message acknowledged because of it alone could be lost.
+	if err == nil {
+		// Maybe nothing was to be done, says a state that may be old: a message acknowledged because of it alone could be
+		// lost. What another delivery has appended meanwhile proves nothing before it is stored.
 		err = e.log.Confirm(ctx, begun)
 	}
 	if stale = !fresh && behind(err, before) && ctx.Err() == nil; stale {
