@@ -104,7 +104,7 @@ func TestServerRestart(t *testing.T) {
 	page.shows(".link.up", "connected")
 	model.Release()
 	page.shows(reply, "a reply that is long enough")
-	page.shows(".end", "done: 1 turns")
+	page.shows(".end", "done: 1 turn,")
 	page.types(box, "again"+enter)
 	page.until("there are two runs", "document.querySelectorAll('.end').length === 2")
 	want := len(w.LogOf(t, "s1"))
