@@ -93,8 +93,11 @@ var importRules = []importRule{
 	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{"tools/worker", []string{"schemas", "tools", "bus/dial", "bus/natsio", "bus/pubsub", "bus/labels"},
 		[]string{natsClient, watermill, prometheus}},
-	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go", "github.com/openai/openai-go/v3",
-		"google.golang.org/genai", "cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
+	// Of OpenAI's SDK not its first package: the types of all services would come along (decision 92).
+	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go",
+		"github.com/openai/openai-go/v3/option", "github.com/openai/openai-go/v3/packages/param",
+		"github.com/openai/openai-go/v3/responses",
+		"cloud.google.com/go/auth", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go",
 		"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"bus/client/js", nil, nil},
 	{"console", []string{"bus/client/js"}, nil},
