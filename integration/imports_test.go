@@ -52,6 +52,7 @@ var importRules = []importRule{
 	{"loop/prompt", []string{"schemas"}, nil},
 	{"loop/view", []string{"loop", "schemas"}, nil},
 	{"loop/driver", append([]string{"loop", "loop/agentevent", "loop/compaction", "schemas"}, loopInternals...), nil},
+	{"loop/driver/drivertest", []string{"loop/driver", "schemas"}, nil},
 	{"loop/host", append([]string{"loop", "loop/driver", "loop/prompt", "schemas"}, loopInternals...), nil},
 	{"loop/agent", append([]string{"loop", "loop/driver", "loop/agentevent", "schemas", "tools"}, loopInternals...), nil},
 	{"eventstore", []string{"schemas", "bus/natsio", "bus/pubsub"}, []string{natsClient}},
