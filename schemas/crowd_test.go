@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What a client sends is checked against a schema at about what its size costs: a list of a hundred thousand mistakes must
-// not take gigabytes, nor minutes, before it is refused. The test counts what is allocated, so it is not parallel.
+// What a client sends is checked against a schema at about what its size costs: a list of a hundred thousand mistakes
+// must not take gigabytes, nor minutes, before it is refused. The test counts what is allocated, so it is not parallel.
 func TestMistakesCostWhatTheyAreLong(t *testing.T) {
 	const most, values = schemas.MaxInputBytes, "more than 524288 values"
 	list := func(head, item, tail string, size int) []byte {
@@ -23,7 +23,7 @@ func TestMistakesCostWhatTheyAreLong(t *testing.T) {
 		head, item, tail string
 		want             string
 	}{
-		{"no messages", schemas.CommandPrompt, `{"messages":[`, `{}`, `]}`, "/messages: maximum 256 items required, but found "},
+		{"no messages", schemas.CommandPrompt, `{"messages":[`, `{}`, `]}`, "/messages: maximum 256 items required, but"},
 		{"numbers for messages", schemas.CommandSteer, `{"messages":[`, `1`, `]}`, "maximum 256 items"},
 		{"messages", schemas.CommandPrompt, `{"messages":[`, `{"role":"user","content":"x"}`, `]}`, "maximum 256 items"},
 		{"no blocks", schemas.CommandPrompt, `{"messages":[{"role":"user","content":[`, `{}`, `]}]}`, "more than 10000"},
@@ -69,7 +69,8 @@ func TestManyBlocksAreAPrompt(t *testing.T) {
 	}
 	details := []byte(`{"call":"c1","toolCallId":"t","toolName":"t","result":{"content":[],"details":[` +
 		strings.TrimSuffix(strings.Repeat("1,", 250_000), ",") + `]}}`)
-	if err := schemas.ValidateCommand(schemas.CommandToolResult, details); err != nil && strings.Contains(err.Error(), "more") {
+	err := schemas.ValidateCommand(schemas.CommandToolResult, details)
+	if err != nil && strings.Contains(err.Error(), "more than") {
 		t.Errorf("details, which are anything: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // maxProblems bounds how many problems a [ValidationError] names.
 const maxProblems = 8
 
-// What is checked against a schema has bounds: the library looks at everything, and remembers each mistake, so that a list
-// of mistakes would take three hundred times its size. An event may be larger, which a runner has made.
+// What is checked against a schema has bounds: the library looks at everything and remembers each mistake, so that a
+// list of mistakes would take three hundred times its size. An event may be larger, which a runner has made.
 const (
 	maxValues = 1 << 19 // JSON values and lists; what fits a message of a server has less
 	maxItems  = 10_000  // items of lists that the schema describes: messages, blocks, images, ...
