@@ -49,14 +49,10 @@ func (d *Driver) steps(ctx context.Context) error {
 }
 
 func (d *Driver) once(ctx context.Context) (done bool, err error) {
-	if err := d.recordArrivals(ctx); err != nil {
-		return false, err
-	}
-	if err := d.screen(ctx); err != nil {
-		return false, err
-	}
-	if err := d.askHooks(ctx); err != nil {
-		return false, err
+	for _, before := range []func(context.Context) error{d.recordArrivals, d.screen, d.askHooks} {
+		if err := before(ctx); err != nil {
+			return false, err
+		}
 	}
 	return d.step(ctx)
 }
@@ -185,6 +181,15 @@ func (d *Driver) send() {
 func (d *Driver) outside(what string, f func() error) error {
 	d.send()
 	return panics.Guard(what, f)
+}
+
+// resultOf is [Driver.outside] for what has a result.
+func resultOf[T any](d *Driver, what string, f func() (T, error)) (result T, err error) {
+	err = d.outside(what, func() (err error) {
+		result, err = f()
+		return err
+	})
+	return result, err
 }
 
 // wait returns when something arrives or over is closed, or with the error of ctx.
