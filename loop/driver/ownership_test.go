@@ -59,7 +59,7 @@ func (j *jumping) jump(d time.Duration) {
 	j.off += d
 }
 
-// resultOf is a model that only tells that it was called.
+// asked is a model that only tells that it was called.
 type asked func()
 
 func (f asked) Stream(context.Context, schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
