@@ -31,7 +31,8 @@ func (u profileUse) reached(share float64) bool {
 		b.MaxCost > 0 && u.cost >= share*b.MaxCost
 }
 
-// profileUse asks for the use of the run's profile, once every reply of this driver is counted; none has none.
+// profileUse asks for the use of the run's profile, once every reply of this driver is counted. It is zero where
+// nothing bounds the profile.
 func (d *Driver) profileUse(ctx context.Context) (u profileUse, err error) {
 	profile, budget, ok := d.profileBudget()
 	if !ok {

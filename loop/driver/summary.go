@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -98,11 +97,11 @@ func (d *Driver) askForSummary(ctx, signal context.Context, r loop.SummaryReques
 		}
 	}
 	use, err := d.profileUse(ctx)
-	if err == nil && use.reached(1) {
-		err = errors.New(textOverProfile)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return made(schemas.StopError, err.Error()), schemas.FailureQuota
+	case use.reached(1):
+		return made(schemas.StopError, textOverProfile), schemas.FailureQuota
 	}
 	req, err := d.summaryModelRequest(signal, r)
 	c := &modelCall{d: d, ctx: ctx, req: req, silent: true}
