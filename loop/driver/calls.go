@@ -120,14 +120,6 @@ func (d *Driver) beginCall(ctx context.Context, i int, aborted, beyond bool) (*s
 	return d.toolRequest(call, args), nil
 }
 
-// refusalError says why a call is not executed: the text of its result.
-type refusalError string
-
-func (e refusalError) Error() string { return string(e) }
-
-// errWaits says of a call that it waits for an approval.
-var errWaits = errors.New("call waits for an approval")
-
 // out reports whether nothing is to be done for a call that has begun: it was dispatched, or still waits for approval.
 func (d *Driver) out(call loop.Call, aborted bool) bool {
 	f := d.flights[call.Key]
@@ -234,8 +226,9 @@ func (d *Driver) withinWindow(ready []schemas.ToolRequest) []schemas.ToolRequest
 	return room
 }
 
-// dequeue returns the request of a call that was queued, unless it still is beyond the window. Where the run is to end, the call is answered at once if no
-// process has dispatched it; an earlier one may have, and then the driver waits for its result.
+// dequeue returns the request of a call that was queued, unless it still is beyond the window. Where the run is to end,
+// the call is answered at once if no process has dispatched it; an earlier one may have, and then the driver waits for
+// its result.
 func (d *Driver) dequeue(ctx context.Context, call loop.Call, f *flight, aborted, beyond bool) (*schemas.ToolRequest,
 	error) {
 	switch {

@@ -13,6 +13,14 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
+// refusalError says why a call is not executed: the text of its result.
+type refusalError string
+
+func (e refusalError) Error() string { return string(e) }
+
+// errWaits says of a call that it waits for an approval.
+var errWaits = errors.New("call waits for an approval")
+
 // textBlocked is the result of a call that a hook blocked without a reason.
 const textBlocked = "Tool execution was blocked"
 

@@ -140,17 +140,6 @@ func (d *Driver) runSignal(ctx context.Context) context.Context {
 	return d.signal
 }
 
-// summarySignal is the signal of work on a summary, which ends with the work where no run is under way.
-func (d *Driver) summarySignal(ctx context.Context) (signal context.Context, end func()) {
-	signal, end = d.runSignal(ctx), func() {}
-	d.View(func(s *loop.State) {
-		if s.Run == nil {
-			end = d.endSignal
-		}
-	})
-	return signal, end
-}
-
 // endSignal gives up the signal of a run that is over.
 func (d *Driver) endSignal() {
 	d.mu.Lock()

@@ -44,6 +44,17 @@ func (d *Driver) summaryConfig(ctx context.Context) (config schemas.RunConfig, e
 	return next, nil
 }
 
+// summarySignal is the signal of work on a summary, which ends with the work where no run is under way.
+func (d *Driver) summarySignal(ctx context.Context) (signal context.Context, end func()) {
+	signal, end = d.runSignal(ctx), func() {}
+	d.View(func(s *loop.State) {
+		if s.Run == nil {
+			end = d.endSignal
+		}
+	})
+	return signal, end
+}
+
 // summarize asks a model for a summary and stores what comes of it.
 func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	if over, err := d.waitUntil(ctx, step.NotBefore); !over || err != nil {
