@@ -146,8 +146,8 @@ func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Bran
 	return decision, err
 }
 
-// askBeside asks the services of a hook about what may be done outside of a run too; where it has asked, the decision is
-// in the log and the step is to be chosen again.
+// askBeside asks the services of a hook about what may be done outside of a run too. Where it has asked, the decision
+// is in the log and the step is to be chosen again.
 func (d *Driver) askBeside(ctx context.Context, hook schemas.HookName, req *schemas.HookRequest,
 	use func(a schemas.HookAnswer, decision *schemas.HookDecision) (decided bool, err error),
 ) (asked bool, err error) {
