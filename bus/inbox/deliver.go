@@ -37,6 +37,9 @@ func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func())
 }
 
 func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
+	if m.Body.(*body).lacks {
+		return errNotRead
+	}
 	return h.reject(ctx, m, &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason})
 }
 

@@ -47,8 +47,7 @@ var (
 // claims is what a Reader remembers between two looks at its share.
 type claims struct {
 	made       int       // consumers
-	begun      bool      // one has been read
-	lost       int       // View.Lost when the last one was made
+	lost       int       // View.Lost when the last one was made, -1 before
 	leaveBy    time.Time // when partitions that others should read are left, idle or not; zero if there are none
 	shared     bool      // another runner said that it reads what this one does
 	unverified bool      // since then another runner may have read what this one did
@@ -163,7 +162,7 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 	}
 	c.unverified = c.unverified || !found
 	r.leaveOthers(wants)
-	suspect := !c.begun || view.Lost != c.lost
+	suspect := view.Lost != c.lost
 	if suspect || c.unverified { // also where nothing is wanted: what is left behind would keep the others out
 		if err := r.sweep(ctx, view.IDs); err != nil {
 			return err
@@ -180,7 +179,7 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 			return err
 		}
 	}
-	c.begun, c.unverified, c.lost = true, false, view.Lost
+	c.unverified, c.lost = false, view.Lost
 	r.o.Members.Reads(wants)
 	r.o.Count(Takeover)
 	r.o.Logger.Info("reading partitions", "count", len(wants), "suspect", next.suspect,
@@ -198,8 +197,8 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	r.mu.Lock()
 	r.consumer = c
 	for _, s := range r.sessions {
-		if left := s.left; c.Unverified && s.name != "" && s.atWork() {
-			r.running.Go(func() { r.verify(ctx, s, left) })
+		if at := s.ctx; c.Unverified && s.name != "" && s.atWork() {
+			r.running.Go(func() { r.verify(at, s) })
 		}
 	}
 	r.mu.Unlock()
@@ -210,16 +209,16 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 }
 
 // verify asks whether a session is still this runner's: another one may have had it meanwhile. If not it is left, and
-// begun anew.
-func (r *Reader) verify(ctx context.Context, s *session, left int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownsLimit)
+// begun anew. work is the context of its deliveries, which ends when it is left.
+func (r *Reader) verify(work context.Context, s *session) {
+	ctx, cancel := context.WithTimeout(work, ownsLimit)
 	defer cancel()
 	if r.o.Handler.Owns(ctx, s.name) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.left == left {
+	if work.Err() == nil {
 		r.leave(s)
 	}
 }
