@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -48,14 +49,7 @@ func NewUnserved(c *bus.Conn, o UnservedOptions) *Unserved {
 
 // Run looks at the queues from time to time until ctx ends. What fails is logged and retried at the next look.
 func (u *Unserved) Run(ctx context.Context) {
-	tick := time.NewTicker(max(u.o.After/unservedLooks, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for natsio.Wait(ctx, max(u.o.After/unservedLooks, time.Millisecond)) {
 		if err := u.look(ctx); err != nil && ctx.Err() == nil {
 			u.o.Logger.Warn("looking for tool calls that nobody serves", "err", err)
 		}
