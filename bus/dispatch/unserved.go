@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,9 +42,7 @@ type Unserved struct {
 
 // NewUnserved returns an Unserved on c, which stays the caller's and has to outlive it.
 func NewUnserved(c *bus.Conn, o UnservedOptions) *Unserved {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Unserved{conn: c, o: o, absent: map[schemas.ToolQueue]time.Time{}}
 }
 

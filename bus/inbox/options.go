@@ -78,9 +78,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxCommandBytes = cmp.Or(o.MaxCommandBytes, defaultMaxCommandBytes)
 	o.RejectTimeout = cmp.Or(o.RejectTimeout, 30*time.Second)
 	o.StopTimeout = cmp.Or(o.StopTimeout, 10*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Logger = o.Logger.With("runner", o.RunnerID)
 	return o, o.check()
 }
