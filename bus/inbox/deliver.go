@@ -68,9 +68,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if b.lacks {
 		return schemas.Command{}, errNotRead
 	}
-	if size := len(b.data); size > in.o.MaxCommandBytes {
+	if size := len(b.data); size > maxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
-			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, in.o.MaxCommandBytes)}
+			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, maxCommandBytes)}
 	}
 	if _, err := replyTo(b.header); err != nil {
 		return schemas.Command{}, err

@@ -8,6 +8,7 @@ import (
 )
 
 const (
+	maxCommandBytes = 512 << 10 // of a command's payload
 	// smallPayload is never let go.
 	smallPayload = 1 << 10
 	// pullMessages is how many messages the client's library may have received that the inbox has not: 128 MiB at most.

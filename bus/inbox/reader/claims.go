@@ -141,8 +141,12 @@ func (r *Reader) wants(view membership.View, now *Consumer) (wants []int, leavin
 	if r.claims.leaveBy.IsZero() {
 		r.claims.leaveBy = time.Now().Add(r.o.HandoverWait)
 	}
+	busy := map[int]bool{}
+	for _, s := range r.sessions {
+		busy[s.partition] = true
+	}
 	for _, n := range reads {
-		if !slices.Contains(share, n) && r.busy[n] > 0 && time.Now().Before(r.claims.leaveBy) {
+		if !slices.Contains(share, n) && busy[n] && time.Now().Before(r.claims.leaveBy) {
 			wants, leaving = append(wants, n), true
 		}
 	}

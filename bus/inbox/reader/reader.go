@@ -121,14 +121,13 @@ type Reader struct {
 	consumer *Consumer           // in use; nil while nothing is read
 	flights  map[uint64]*flight  // by sequence in the stream
 	sessions map[string]*session // of these
-	busy     map[int]int         // flights by partition
 }
 
 // New returns a Reader that does nothing before [Reader.Run].
 func New(o Options) *Reader {
 	r := &Reader{
 		o: o, ready: make(chan struct{}), poke: make(chan struct{}, 1),
-		flights: map[uint64]*flight{}, sessions: map[string]*session{}, busy: map[int]int{}, claims: claims{lost: -1},
+		flights: map[uint64]*flight{}, sessions: map[string]*session{}, claims: claims{lost: -1},
 	}
 	r.draining, r.drainNow = context.WithCancel(context.Background())
 	r.gate = admission.New(o.MaxSessions, func(d time.Duration) { time.AfterFunc(d, r.hurry) })

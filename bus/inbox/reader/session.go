@@ -62,7 +62,6 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, settle string) {
 		f.consumer, f.settle = c, settle
 		return
 	}
-	r.busy[m.Partition]++
 	s := r.sessionOf(m)
 	f := &flight{Message: m, of: s, received: time.Now(), consumer: c, settle: settle,
 		suspect: c.suspect && c.received <= c.waiting}
@@ -134,9 +133,6 @@ func (r *Reader) forget(f *flight) {
 		return
 	}
 	delete(r.flights, f.Seq)
-	if r.busy[f.Partition]--; r.busy[f.Partition] == 0 {
-		delete(r.busy, f.Partition)
-	}
 	f.of.flights = slices.DeleteFunc(f.of.flights, func(o *flight) bool { return o == f })
 	if f.consumer != r.consumer {
 		f.of.lost++
