@@ -58,15 +58,11 @@ func Read(session string, events iter.Seq2[schemas.Event, error]) (*Conversation
 			return nil, err
 		}
 	}
-	for id := r.tree.Leaf; id != ""; {
-		one := r.items[id]
-		if one == nil {
-			break
-		}
+	for one := r.items[r.tree.Leaf]; one != nil; one = r.items[one.parent] {
+		delete(r.items, one.ID) // a log that no runner wrote may have an id twice, and lead round in a circle
 		if one.Message != nil {
 			r.c.Items = append(r.c.Items, one.Item)
 		}
-		id = one.parent
 	}
 	slices.Reverse(r.c.Items)
 	return &r.c, nil
