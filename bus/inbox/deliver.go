@@ -19,9 +19,14 @@ import (
 // answers senders.
 type handler struct{ *Inbox }
 
-func (h handler) Owns(ctx context.Context, session string) bool {
-	owner, ok := h.handler.(Owner)
-	return ok && owner.Owns(ctx, session)
+// errUnasked is the answer for a [Handler] that is no [Owner].
+var errUnasked = errors.New("inbox: nobody knows whether the session is still this runner's")
+
+func (h handler) Owns(ctx context.Context, session string) error {
+	if owner, ok := h.handler.(Owner); ok {
+		return owner.Owns(ctx, session)
+	}
+	return errUnasked
 }
 
 func (h handler) Attempt(ctx context.Context, seq uint64) (lost int, end func()) {

@@ -18,7 +18,7 @@ import (
 type handler interface {
 	Deliver(ctx context.Context, c schemas.Command, entered func()) error
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
-	Owns(ctx context.Context, session string) bool
+	Owns(ctx context.Context, session string) error
 }
 
 // inbox is the world as a runner's [reader.Reader] sees it: its queue, and its handler.
@@ -182,7 +182,9 @@ func (in *inbox) between(ctx context.Context, m *reader.Message, do func(context
 	return errors.Join(err, in.pass(what("settles")))
 }
 
-func (in *inbox) Owns(ctx context.Context, session string) bool { return in.handler.Owns(ctx, session) }
+func (in *inbox) Owns(ctx context.Context, session string) error {
+	return in.handler.Owns(ctx, session)
+}
 
 // Attempt counts nothing: no command of the simulation kills its runner.
 func (in *inbox) Attempt(context.Context, uint64) (lost int, end func()) { return 0, func() {} }

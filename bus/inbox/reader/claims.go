@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/inbox/membership"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
@@ -200,10 +201,8 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	}
 	r.mu.Lock()
 	r.consumer = c
-	for _, s := range r.sessions {
-		if at := s.ctx; c.Unverified && s.name != "" && s.atWork() {
-			r.running.Go(func() { r.verify(at, s) })
-		}
+	if c.Unverified {
+		r.verifyAll(func(err error) bool { return err != nil })
 	}
 	r.mu.Unlock()
 	if err = r.o.Queue.Consume(c); err != nil {
@@ -212,12 +211,21 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	return err
 }
 
-// verify asks whether a session is still this runner's: another one may have had it meanwhile. If not it is left, and
-// begun anew. work is the context of its deliveries, which ends when it is left.
-func (r *Reader) verify(work context.Context, s *session) {
+// verifyAll asks for every session at work whether it is still this runner's: another one may have had it meanwhile. If
+// the answer says that it is lost, it is left, and begun anew. mu is held.
+func (r *Reader) verifyAll(lost func(answer error) bool) {
+	for _, s := range r.sessions {
+		if work := s.ctx; s.name != "" && s.atWork() {
+			r.running.Go(func() { r.verify(work, s, lost) })
+		}
+	}
+}
+
+// verify asks for one. work is the context of its deliveries, which ends when it is left.
+func (r *Reader) verify(work context.Context, s *session, lost func(answer error) bool) {
 	ctx, cancel := context.WithTimeout(work, ownsLimit)
 	defer cancel()
-	if r.o.Handler.Owns(ctx, s.name) {
+	if !lost(r.o.Handler.Owns(ctx, s.name)) {
 		return
 	}
 	r.mu.Lock()
@@ -270,7 +278,8 @@ func (r *Reader) leaveOthers(reads []int) {
 }
 
 // check makes the consumer anew if a delivery or an acknowledgement of before the last check has not arrived: one that
-// was lost with a leader would show in nothing else.
+// was lost with a leader would show in nothing else. Nor would it that another runner has had a session for a moment,
+// with a consumer that overlapped and is gone: what waits for a model would go on, and be refused at its end.
 func (r *Reader) check(ctx context.Context) {
 	r.mu.Lock()
 	c := r.consumer
@@ -281,6 +290,7 @@ func (r *Reader) check(ctx context.Context) {
 	delivered, settled, err := r.o.Queue.Counts(ctx, c.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.verifyAll(func(err error) bool { return errors.Is(err, schemas.ErrConflict) })
 	switch {
 	case errors.Is(err, ErrGone):
 		r.breakLocked(c, err)

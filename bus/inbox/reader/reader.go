@@ -27,7 +27,7 @@ const (
 	restTime      = 100 * time.Millisecond // that deliveries get to end before the others take over
 	cutOffTimeout = time.Second            // between the end of a delivery's context and giving it up
 	leaveTimeout  = 2 * time.Second        // of deleting the consumer on the way out
-	checkEvery    = 15 * time.Second       // the counts are compared with the server's
+	checkEvery    = 15 * time.Second       // the counts are compared with the server's, and sessions with their logs
 )
 
 // Queue is the work queue on the servers.
@@ -55,8 +55,8 @@ type Handler interface {
 	Deliver(ctx context.Context, m *Message, entered func()) error
 	// GiveUp rejects a message for good.
 	GiveUp(ctx context.Context, m *Message, reason string) error
-	// Owns reports whether a session at work is known to have been extended by no other runner.
-	Owns(ctx context.Context, session string) bool
+	// Owns returns nil if no other runner has extended a session at work, and a [schemas.ErrConflict] if one has.
+	Owns(ctx context.Context, session string) error
 	// Attempt counts that a message is begun which a lost runner may have begun, and returns how many were lost so. The
 	// Reader calls end if the attempt fails.
 	Attempt(ctx context.Context, seq uint64) (lost int, end func())

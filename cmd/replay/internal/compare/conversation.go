@@ -38,13 +38,13 @@ type Item struct {
 // money. Ended is why the newest run has ended, "" while one is under way or if there was none; Models are those that
 // have answered, in order of their first replies.
 type Totals struct {
-	Turns       int
-	Calls       int
-	FailedCalls int
-	Usage       schemas.Usage
-	Ended       schemas.TerminationReason
-	Error       string
-	Models      []string
+	Models      []string                  `json:"models"`
+	Turns       int                       `json:"turns"`
+	Calls       int                       `json:"calls"`
+	FailedCalls int                       `json:"failedCalls"`
+	Usage       schemas.Usage             `json:"usage"`
+	Ended       schemas.TerminationReason `json:"ended,omitempty"`
+	Error       string                    `json:"error,omitempty"`
 }
 
 // Read reads a session's log. It keeps the messages of the whole log until it has the way to the leaf.
