@@ -97,7 +97,7 @@ func validate(what string, name SchemaName, payload []byte) error {
 // validated returns the decoded payload where it keeps to the schema.
 func validated(what string, name SchemaName, payload []byte) (any, error) {
 	bounded := name.Area != "events"
-	if bounded && len(payload) > maxValues && values(payload) > maxValues {
+	if bounded && len(payload) > maxValues && CountValues(payload) > maxValues {
 		return nil, &ValidationError{What: what, Problems: []string{fmt.Sprintf("payload: more than %d values", maxValues)}}
 	}
 	v, err := decodeStrict(payload)
@@ -116,8 +116,9 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	return v, nil
 }
 
-// values counts the values of a JSON text, and a few more.
-func values(payload []byte) (n int) {
+// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it is
+// decoded is some hundred bytes for each. Of what is no JSON it returns any number.
+func CountValues(payload []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(payload); i++ {
 		switch c := payload[i]; {
