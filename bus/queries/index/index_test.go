@@ -105,6 +105,7 @@ func TestCloseWritesWhatCameDuringAWrite(t *testing.T) {
 	logs.ask = sync.OnceFunc(func() { close(logs.asked) }) // a write that follows may ask again
 	o.Logs = logs
 	ix := r.open(o)
+	bustest.Eventually(t, "the first comparison is over", func() bool { return !ix.View().Partial })
 	s := r.session(ix, "s1")
 	s.say(turn(1, "x")...)
 	<-logs.asked
