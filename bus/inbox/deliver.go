@@ -42,6 +42,9 @@ func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func())
 }
 
 func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
+	if m.Body.(*body).lacks {
+		return errNotRead
+	}
 	return h.reject(ctx, m, &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason})
 }
 
@@ -70,9 +73,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if b.lacks {
 		return schemas.Command{}, errNotRead
 	}
-	if size := len(b.data); size > in.o.MaxCommandBytes {
+	if size := len(b.data); size > maxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
-			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, in.o.MaxCommandBytes)}
+			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, maxCommandBytes)}
 	}
 	if _, err := replyTo(b.header); err != nil {
 		return schemas.Command{}, err
