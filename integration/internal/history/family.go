@@ -22,8 +22,8 @@ type family struct {
 }
 
 // checkFamilies wants every sub-agent to be begun once, by one parent; to run for it at most once; to tell it its
-// result once, if it took its prompt; and that result to be taken in once, with what was used. The parent of one that was
-// deleted has a result all the same; one whose parent was deleted is begun by nobody that is known.
+// result once, if it took its prompt; and that result to be taken in once, with what was used. The parent of one that
+// was deleted has a result all the same; one whose parent was deleted is begun by nobody that is known.
 func (c *checker) checkFamilies() {
 	parents := map[string]string{}
 	for _, session := range sortedKeys(c.Logs) {
@@ -189,7 +189,7 @@ func (c *checker) checkWork(child *family, ids []string) {
 
 // Told are the commands by which sessions have told each other something, as the logs of the senders say it: prompts
 // and aborts of sub-agents, and their results. Whether one has arrived is for [Check] to find out by what came of it;
-// of a result's text the parent's log is believed. What a parent that was deleted has sent is known by what has arrived.
+// of a result's text the parent's log is believed. What a parent that was deleted has sent is known by what arrived.
 func Told(logs map[string][]schemas.Event, deleted map[string]time.Time) (commands []Command) {
 	type arrival struct{ session, id string }
 	known := map[arrival]bool{}
