@@ -132,7 +132,7 @@ func (d *deletions) run(ctx, over context.Context, length time.Duration) error {
 
 var errCrash = errors.New("the deleter dies here")
 
-// delete deletes a session through a client's connections, again and again until it is said to be gone. In the first
+// delete deletes a session through a client's connections, and is retried until it is said to be gone. In the first
 // try the deleter may die after a step.
 func (d *deletions) delete(ctx context.Context, p prey) error {
 	d.mu.Lock()

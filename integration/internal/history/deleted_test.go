@@ -61,7 +61,7 @@ func TestFamiliesOfDeletedSessions(t *testing.T) {
 	if found := ofFamilies(child); len(found) != 1 || found[0].Class != history.Stuck {
 		t.Errorf("found %v, want that the sub-agent has no end", found)
 	}
-	anew := family() // the prompt came again behind the deletion: the parent has heard of the first time
+	anew := family() // the prompt came again behind the deletion: the parent has the result of the first time
 	anew.Deleted = child.Deleted
 	anew.Logs["s"][5].Data = &schemas.SubagentEnd{Call: "c3", Session: "child", Usage: schemas.Usage{TotalTokens: 7}}
 	for _, v := range ofFamilies(anew) {
