@@ -91,7 +91,7 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	if err != nil {
 		return nil, &ValidationError{What: what, Problems: []string{"payload: " + err.Error()}}
 	}
-	if err := compiledSchemas()[name].Validate(v); err != nil {
+	if err := compiledSchema(name).Validate(v); err != nil {
 		return nil, &ValidationError{What: what, Problems: problems(err)}
 	}
 	return v, nil
