@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: connect: %w", err)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bus: connect: %w", err)
 	}

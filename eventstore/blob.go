@@ -46,25 +46,35 @@ func (s *Store) blobBucket(ctx context.Context) (jetstream.ObjectStore, error) {
 	})
 }
 
+// inBlobs calls f with the object store until it succeeds, as [Store.retry] does.
+func (s *Store) inBlobs(ctx context.Context, f func(ctx context.Context, bucket jetstream.ObjectStore) error) error {
+	return s.retry(ctx, func(ctx context.Context) error {
+		bucket, err := s.blobBucket(ctx)
+		if err != nil {
+			return err
+		}
+		return f(ctx, bucket)
+	})
+}
+
 // putBlob stores data under a name, unless it is there already.
 func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
-	bucket, err := s.blobBucket(ctx)
-	if err != nil {
-		return err
-	}
-	switch err := s.checkObject(ctx, bucket, name); {
-	case err == nil:
+	return s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
+		switch err := s.checkObject(ctx, bucket, name); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, jetstream.ErrObjectNotFound) && !errors.Is(err, errIncomplete):
+			return fmt.Errorf("object %s: %w", name, err)
+		}
+		_, err := bucket.PutBytes(ctx, name, data)
+		if err == nil {
+			err = s.checkObject(ctx, bucket, name)
+		}
+		if err != nil {
+			return fmt.Errorf("put object %s: %w", name, err)
+		}
 		return nil
-	case !errors.Is(err, jetstream.ErrObjectNotFound) && !errors.Is(err, errIncomplete):
-		return fmt.Errorf("object %s: %w", name, err)
-	}
-	if _, err := bucket.PutBytes(ctx, name, data); err != nil {
-		return fmt.Errorf("put object %s: %w", name, err)
-	}
-	if err := s.checkObject(ctx, bucket, name); err != nil {
-		return fmt.Errorf("put object %s: %w", name, err)
-	}
-	return nil
+	})
 }
 
 // errIncomplete says of an object that not all of its chunks are stored. Putting one sends the chunks and then the
@@ -106,15 +116,11 @@ func (s *Store) chunks(ctx context.Context, nuid string) (uint64, error) {
 
 // object returns the bytes of an object. An error wraps errLost if it is not there, or not as it was put.
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
-	err = s.retry(ctx, func(ctx context.Context) error {
-		bucket, err := s.blobBucket(ctx)
-		if err != nil {
-			return err
+	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
+		err := s.checkObject(ctx, bucket, name)
+		if err == nil {
+			data, err = bucket.GetBytes(ctx, name)
 		}
-		if err := s.checkObject(ctx, bucket, name); err != nil {
-			return err
-		}
-		data, err = bucket.GetBytes(ctx, name)
 		return err
 	})
 	for _, lost := range []error{jetstream.ErrObjectNotFound, jetstream.ErrDigestMismatch, errIncomplete} {
@@ -135,11 +141,7 @@ func (s *Store) Payload(ctx context.Context, ref string) ([]byte, error) {
 
 // PayloadSize is how large the data behind a data reference is, in bytes; 0 where it is deleted.
 func (s *Store) PayloadSize(ctx context.Context, ref string) (size int64, err error) {
-	err = s.retry(ctx, func(ctx context.Context) error {
-		bucket, err := s.blobBucket(ctx)
-		if err != nil {
-			return err
-		}
+	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
 		info, err := bucket.GetInfo(ctx, strings.TrimPrefix(ref, blobScheme))
 		if err == nil {
 			size = int64(min(info.Size, math.MaxInt64))
@@ -162,10 +164,7 @@ func (s *Store) PutPayload(ctx context.Context, ref string, data []byte) error {
 	if !IsPayload(ref, data) {
 		return fmt.Errorf("eventstore: put payload %.200s: it is for other data", ref)
 	}
-	err := s.retry(ctx, func(ctx context.Context) error {
-		return s.putBlob(ctx, strings.TrimPrefix(ref, blobScheme), data)
-	})
-	if err != nil {
+	if err := s.putBlob(ctx, strings.TrimPrefix(ref, blobScheme), data); err != nil {
 		return fmt.Errorf("eventstore: put payload %s: %w", ref, err)
 	}
 	return nil
@@ -186,11 +185,7 @@ func (s *Store) DeletePayload(ctx context.Context, ref string) error {
 
 // deleteObject takes an object out of the store, its chunks first: while its entry is there, so are its chunks' names.
 func (s *Store) deleteObject(ctx context.Context, name string) error {
-	return s.retry(ctx, func(ctx context.Context) error {
-		bucket, err := s.blobBucket(ctx)
-		if err != nil {
-			return err
-		}
+	return s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
 		info, err := bucket.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			return nil

@@ -55,7 +55,7 @@ func (l *Log) proof(since time.Time) (wait chan error, known bool, err error) {
 // confirmHead compares the end of the log with what is stored. Nothing is known if events are being stored by then.
 func (l *Log) confirmHead(ctx context.Context) (known bool, err error) {
 	before := l.tailNow()
-	last, err := l.keep.newest(ctx, l.session)
+	last, _, err := l.keep.end(ctx, l.session, asLed)
 	if err != nil {
 		return false, fmt.Errorf("eventstore: confirm session %s: %w", l.session, err)
 	}

@@ -82,7 +82,7 @@ func (s *Store) Fence(ctx context.Context, session, id string, tail uint64) (str
 // Fenced returns the place of the fence of the deletion with this id, 0 where the newest message on the session's
 // subject is something else.
 func (s *Store) Fenced(ctx context.Context, session, id string) (stream uint64, err error) {
-	rec, err := s.newest(ctx, session)
+	rec, _, err := s.end(ctx, session, asLed)
 	if err != nil || rec.fence() != id {
 		return 0, err
 	}
@@ -129,7 +129,7 @@ func lastMember(ctx context.Context, k keeper, session string, upTo uint64) (las
 
 // endOf returns the newest message of a session's log, and the newest message on its subject, which may be foreign.
 func endOf(ctx context.Context, k keeper, session string) (rec, newest record, found bool, err error) {
-	rec, found, err = k.end(ctx, session)
+	rec, found, err = k.end(ctx, session, asStored)
 	if err != nil || !found {
 		return rec, record{}, false, err
 	}
@@ -141,7 +141,7 @@ func endOf(ctx context.Context, k keeper, session string) (rec, newest record, f
 }
 
 // pass has the log go on behind a foreign message: the next commit expects it to be the newest on the subject. It
-// returns false if the log has failed meanwhile. c is the commit under way, nil for none.
+// returns false if the log has failed meanwhile. c is the commit under way.
 func (l *Log) pass(c *commit, rec record) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,9 +149,7 @@ func (l *Log) pass(c *commit, rec record) bool {
 		return false
 	}
 	l.passLocked(rec)
-	if c != nil {
-		c.expect(l.tail)
-	}
+	c.expect(l.tail)
 	return true
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,50 +30,42 @@ func (r getRequest) body() []byte {
 	return body
 }
 
-// getFunc gets one message; found says whether there is one.
-type getFunc func(ctx context.Context) (rec record, found bool, err error)
+// getFunc gets one message of the stream; found says whether there is one.
+type getFunc func(ctx context.Context, req getRequest) (rec record, found bool, err error)
 
 // until keeps trying while the server cannot be reached.
-func (s *Store) until(ctx context.Context, get getFunc) (rec record, found bool, err error) {
+func (s *Store) until(ctx context.Context, get getFunc, req getRequest) (rec record, found bool, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
-		rec, found, err = get(ctx)
+		rec, found, err = get(ctx, req)
 		return err
 	})
 	return rec, found, err
 }
 
-// last returns the last message on a literal subject, as whichever replica has it that answers.
-func (s *Store) last(ctx context.Context, subject string) (rec record, found bool, err error) {
-	return s.until(ctx, func(ctx context.Context) (record, bool, error) {
-		return s.direct(ctx, s.directSubject()+"."+subject, nil)
+// once tries once, and is not behind what was acknowledged before.
+func (s *Store) once(ctx context.Context, req getRequest) (rec record, found bool, err error) {
+	err = s.attempt(ctx, func(ctx context.Context) error {
+		rec, found, err = s.current(ctx, req)
+		return err
 	})
+	return rec, found, err
 }
 
 func (s *Store) at(ctx context.Context, _ string, stream uint64) (rec record, found bool, err error) {
-	return s.until(ctx, func(ctx context.Context) (record, bool, error) { return s.current(ctx, getRequest{Seq: stream}) })
+	return s.until(ctx, s.current, getRequest{Seq: stream})
 }
 
-func (s *Store) end(ctx context.Context, session string) (rec record, found bool, err error) {
-	subject := s.o.Subjects.Event(session)
-	return s.until(ctx, func(ctx context.Context) (record, bool, error) {
-		replicated, err := s.replicated(ctx)
-		switch {
-		case err != nil:
-			return record{}, false, err
-		case replicated:
-			return s.leaderGet(ctx, getRequest{LastFor: subject})
-		}
-		return s.direct(ctx, s.directSubject()+"."+subject, nil) // which readers of one session are permitted
-	})
+func (s *Store) end(ctx context.Context, session string, as freshness) (rec record, found bool, err error) {
+	get := [...]getFunc{asSeen: s.direct, asStored: s.current, asLed: s.leaderGet}[as]
+	return s.until(ctx, get, getRequest{LastFor: s.o.Subjects.Event(session)})
 }
 
-func (s *Store) newest(ctx context.Context, session string) (rec record, err error) {
-	req := getRequest{LastFor: s.o.Subjects.Event(session)}
-	rec, _, err = s.until(ctx, func(ctx context.Context) (record, bool, error) { return s.leaderGet(ctx, req) })
-	return rec, err
-}
-
-func (s *Store) direct(ctx context.Context, subject string, body []byte) (rec record, found bool, err error) {
+// direct returns one message of the stream, as whichever replica has it that answers.
+func (s *Store) direct(ctx context.Context, req getRequest) (rec record, found bool, err error) {
+	subject, body := s.directSubject(), req.body()
+	if req.LastFor != "" { // in the form that readers of one session are permitted
+		subject, body = subject+"."+req.LastFor, nil
+	}
 	m, err := s.nc.RequestWithContext(ctx, subject, body)
 	if err != nil {
 		return record{}, false, fmt.Errorf("direct get: %w", err)
@@ -113,32 +104,18 @@ func status(m *nats.Msg) error {
 	}
 }
 
-// replication remembers whether the stream has replicas. A direct get may then be answered by one that is behind, so a
+// replicated reports whether the stream has replicas. A direct get may then be answered by one that is behind, so a
 // writer asks the leader, which never is behind an acknowledgement. That takes a permission that readers need not have.
-type replication struct{ known atomic.Int32 }
-
-const (
-	replicationUnknown = iota
-	replicationNone
-	replicationSome
-)
-
-// forget has the stream looked at again: it may have got replicas.
-func (r *replication) forget() { r.known.Store(replicationUnknown) }
-
 func (s *Store) replicated(ctx context.Context) (bool, error) {
-	if known := s.replication.known.Load(); known != replicationUnknown {
-		return known == replicationSome, nil
+	if known := s.replicas.Load(); known != nil {
+		return *known, nil
 	}
 	stream, err := s.js.Stream(ctx, schemas.StreamEvents)
 	if err != nil {
 		return false, fmt.Errorf("replicas of %s: %w", schemas.StreamEvents, err)
 	}
 	some := stream.CachedInfo().Config.Replicas > 1
-	s.replication.known.Store(replicationNone)
-	if some {
-		s.replication.known.Store(replicationSome)
-	}
+	s.replicas.Store(&some)
 	return some, nil
 }
 
@@ -151,7 +128,7 @@ func (s *Store) current(ctx context.Context, req getRequest) (record, bool, erro
 	if replicated {
 		return s.leaderGet(ctx, req)
 	}
-	return s.direct(ctx, s.directSubject(), req.body())
+	return s.direct(ctx, req)
 }
 
 // storedMessage is the leader's answer to a get.

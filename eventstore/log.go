@@ -61,10 +61,8 @@ type flush struct {
 
 // keeper is where logs are kept, a [Store] or a [Memory]: what reading, verifying and snapshots need of it.
 type keeper interface {
-	// end returns the last message of a session, not one that is behind what was acknowledged.
-	end(ctx context.Context, session string) (rec record, found bool, err error)
-	// newest returns it too, from the leader of the stream whatever that takes.
-	newest(ctx context.Context, session string) (rec record, err error)
+	// end returns the last message on the subject of a session.
+	end(ctx context.Context, session string, as freshness) (rec record, found bool, err error)
 	// at returns a session's message with a stream sequence.
 	at(ctx context.Context, session string, stream uint64) (rec record, found bool, err error)
 	// between yields the messages of a session after one place in the stream, up to another.
@@ -77,6 +75,15 @@ type keeper interface {
 	snapshotObject(ctx context.Context, name string) ([]byte, error)
 	putSnapshot(ctx context.Context, key string, value, object []byte) error
 }
+
+// freshness is how the end of a log is looked for.
+type freshness int
+
+const (
+	asSeen   freshness = iota // as whichever replica has it that answers, which is what readers may ask
+	asStored                  // not behind what was acknowledged
+	asLed                     // as the leader of the stream has it, whatever that takes
+)
 
 // openLog opens the log of a session at its head.
 func openLog(ctx context.Context, k keeper, s *Store, o *Options, session string) (*Log, error) {

@@ -72,14 +72,7 @@ func (m *Memory) put(session string, seq, expected uint64, rec record) (stream u
 // Read yields the events of a session from sequence from (1 is the first) up to its head at the moment of the call, in
 // order. An error is the last thing yielded.
 func (m *Memory) Read(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error] {
-	return func(yield func(schemas.Event, error) bool) {
-		if err := schemas.CheckSession(session); err != nil {
-			yield(schemas.Event{}, fmt.Errorf("eventstore: %w", err))
-			return
-		}
-		records := members(session, m.between(ctx, session, 0, math.MaxUint64))
-		events(ctx, session, records, 0, from, m.fetchBlob)(yield)
-	}
+	return read(ctx, m, session, from)
 }
 
 // Sessions yields all sessions that have a log, by name.
@@ -102,10 +95,7 @@ func (m *Memory) Sessions(ctx context.Context) iter.Seq2[SessionInfo, error] {
 
 // At returns the sequence of the last event of a session whose time is at or before at; 0 if there is none.
 func (m *Memory) At(ctx context.Context, session string, at time.Time) (seq uint64, err error) {
-	if err := schemas.CheckSession(session); err != nil {
-		return 0, fmt.Errorf("eventstore: %w", err)
-	}
-	return lastAt(session, members(session, m.between(ctx, session, 0, math.MaxUint64)), at)
+	return lastAt(ctx, m, session, at)
 }
 
 // Verify is [Store.Verify].

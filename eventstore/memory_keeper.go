@@ -88,16 +88,11 @@ func (m *Memory) putPrefix(session string, rec record, events []schemas.Event, a
 	return err
 }
 
-func (m *Memory) end(_ context.Context, session string) (rec record, found bool, err error) {
+func (m *Memory) end(_ context.Context, session string, _ freshness) (rec record, found bool, err error) {
 	if recs := m.records(session); len(recs) > 0 {
 		return recs[len(recs)-1], true, nil
 	}
 	return record{}, false, nil
-}
-
-func (m *Memory) newest(ctx context.Context, session string) (record, error) {
-	rec, _, err := m.end(ctx, session)
-	return rec, err
 }
 
 func (m *Memory) at(ctx context.Context, session string, stream uint64) (rec record, found bool, err error) {

@@ -59,7 +59,7 @@ func (l *Log) work(f func(ctx context.Context)) {
 func (l *Log) findOut(ctx context.Context, c *commit, refusal error) {
 	cause := refusal // what the last attempt met
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		rec, found, err := l.readBack(ctx, l.tailNow())
+		rec, found, err := l.s.once(ctx, getRequest{Seq: l.tailNow() + 1, NextFor: l.subject}) // the first behind
 		switch {
 		case err == nil && found && rec.hash() == c.hash && !rec.foreign(l.session):
 			l.settle(c, rec.stream, nil)
@@ -105,15 +105,6 @@ func (l *Log) headNow() position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head
-}
-
-// readBack returns the first message of the session after a place in the stream.
-func (l *Log) readBack(ctx context.Context, after uint64) (rec record, found bool, err error) {
-	err = l.s.attempt(ctx, func(ctx context.Context) error {
-		rec, found, err = l.s.current(ctx, getRequest{Seq: after + 1, NextFor: l.subject})
-		return err
-	})
-	return rec, found, err
 }
 
 // publishAgain publishes a commit with the expectation it had before.
@@ -171,8 +162,7 @@ func (l *Log) withdraw(ctx context.Context, c *commit, found bool) {
 // storeBlobs puts the large payloads of a commit into the object store and then publishes the commit.
 func (l *Log) storeBlobs(ctx context.Context, c *commit) {
 	for i, b := range c.blobs {
-		err := l.s.retry(ctx, func(ctx context.Context) error { return l.s.putBlob(ctx, b.name, b.data) })
-		if err != nil {
+		if err := l.s.putBlob(ctx, b.name, b.data); err != nil {
 			l.worked(l.failed(c, fmt.Errorf("payload of %d bytes: %w", len(b.data), err)), nil)
 			return
 		}

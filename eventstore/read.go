@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -32,27 +33,53 @@ func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, er
 // Read yields the events of a session from sequence from (1 is the first) up to its head at the moment of the call, in
 // order. An error is the last thing yielded.
 func (s *Store) Read(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error] {
-	return func(yield func(schemas.Event, error) bool) {
-		head, err := s.head(ctx, session)
-		if err != nil {
-			yield(schemas.Event{}, err)
-			return
-		}
-		records := members(session, s.between(ctx, session, 0, head))
-		events(ctx, session, records, 0, from, s.fetchBlob)(yield)
-	}
+	return read(ctx, s, session, from)
 }
 
-// head returns the stream sequence of a session's last message, 0 if there is none.
-func (s *Store) head(ctx context.Context, session string) (uint64, error) {
-	if err := schemas.CheckSession(session); err != nil {
-		return 0, fmt.Errorf("eventstore: %w", err)
+func read(ctx context.Context, k keeper, session string, from uint64) iter.Seq2[schemas.Event, error] {
+	return events(ctx, session, whole(ctx, k, session), 0, from, k.fetchBlob)
+}
+
+// At returns the sequence of the last event of a session whose time is at or before at; 0 if there is none. It reads
+// the whole log, but decodes no event's data.
+func (s *Store) At(ctx context.Context, session string, at time.Time) (seq uint64, err error) {
+	return lastAt(ctx, s, session, at)
+}
+
+func lastAt(ctx context.Context, k keeper, session string, at time.Time) (seq uint64, err error) {
+	for rec, err := range whole(ctx, k, session) {
+		if err != nil {
+			return 0, fmt.Errorf("eventstore: session %s at %s: %w", session, at.Format(time.RFC3339Nano), err)
+		}
+		events, _ := rec.split(session)
+		for _, e := range events {
+			if !e.Time.After(at) {
+				seq = e.Seq
+			}
+		}
 	}
-	rec, _, err := s.last(ctx, s.o.Subjects.Event(session))
-	if err != nil {
-		return 0, fmt.Errorf("eventstore: head of session %s: %w", session, err)
+	return seq, nil
+}
+
+// whole yields the messages of a session's log up to its end at the moment of the call, as a reader sees it.
+func whole(ctx context.Context, k keeper, session string) recordSeq {
+	return members(session, all(ctx, k, session, asSeen))
+}
+
+// all yields what is on the subject of a session's log up to its end at the moment of the call.
+func all(ctx context.Context, k keeper, session string, as freshness) recordSeq {
+	return func(yield func(record, error) bool) {
+		err := schemas.CheckSession(session)
+		var last record
+		if err == nil {
+			last, _, err = k.end(ctx, session, as)
+		}
+		if err != nil {
+			yield(record{}, err)
+			return
+		}
+		k.between(ctx, session, 0, last.stream)(yield)
 	}
-	return rec.stream, nil
 }
 
 // Message is a message on the subject of a session's log as it is stored, with the headers that the server adds when it
@@ -68,16 +95,7 @@ type Message struct {
 // error is the last thing yielded.
 func (s *Store) Messages(ctx context.Context, session string) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		if err := schemas.CheckSession(session); err != nil {
-			yield(Message{}, fmt.Errorf("eventstore: %w", err))
-			return
-		}
-		end, _, err := s.end(ctx, session)
-		if err != nil {
-			yield(Message{}, fmt.Errorf("eventstore: messages of session %s: %w", session, err))
-			return
-		}
-		for rec, err := range s.between(ctx, session, 0, end.stream) {
+		for rec, err := range all(ctx, s, session, asStored) {
 			if err != nil {
 				err = fmt.Errorf("eventstore: messages of session %s: %w", session, err)
 			}
@@ -159,9 +177,7 @@ func (s *Store) memberFrom(ctx context.Context, session string, from, before uin
 	err error) {
 	subject := s.o.Subjects.Event(session)
 	for from < before {
-		rec, found, err = s.until(ctx, func(ctx context.Context) (record, bool, error) {
-			return s.current(ctx, getRequest{Seq: from, NextFor: subject})
-		})
+		rec, found, err = s.until(ctx, s.current, getRequest{Seq: from, NextFor: subject})
 		if err != nil || !found || rec.stream >= before {
 			return record{}, false, err
 		}

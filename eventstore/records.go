@@ -91,11 +91,7 @@ var ErrDeleted = errors.New("log was deleted while it was read")
 // deleted reports whether the message up to which is read is not stored any more. A reader without the permission to
 // ask does not know.
 func (r *batchReader) deleted(ctx context.Context) bool {
-	found, err := true, error(nil)
-	err = r.s.attempt(ctx, func(ctx context.Context) (err error) {
-		_, found, err = r.s.current(ctx, getRequest{Seq: r.upTo})
-		return err
-	})
+	_, found, err := r.s.once(ctx, getRequest{Seq: r.upTo})
 	return err == nil && !found
 }
 

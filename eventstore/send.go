@@ -219,7 +219,7 @@ func (l *Log) fail(err error) {
 // conflict says that another writer has extended the session when the commit from seq on was to be stored.
 func (l *Log) conflict(seq uint64, cause error) error {
 	if l.s != nil {
-		l.s.replication.forget()
+		l.s.replicas.Store(nil) // to be looked at again: the stream may have got replicas
 	}
 	return &schemas.ConflictError{Session: l.session, Seq: seq, Cause: cause}
 }

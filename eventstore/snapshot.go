@@ -44,18 +44,18 @@ func loadSnapshot(ctx context.Context, k keeper, session string, version int,
 		return snapshotHeader{}, nil, err
 	}
 	h, stored, err := decodeSnapshot(value)
-	if err != nil {
-		return h, nil, fmt.Errorf("%w: %w", errBadSnapshot, err)
-	}
-	if h.Object != "" {
+	if err == nil && h.Object != "" {
 		if stored, err = k.snapshotObject(ctx, h.Object); err != nil {
 			return h, nil, err
 		}
 	}
-	if h.Version != version || h.Seq == 0 {
-		return h, nil, fmt.Errorf("%w: it says version %d and sequence %d", errBadSnapshot, h.Version, h.Seq)
+	if err == nil && (h.Version != version || h.Seq == 0) {
+		err = fmt.Errorf("it says version %d and sequence %d", h.Version, h.Seq)
 	}
-	if state, err = h.unpack(stored); err != nil {
+	if err == nil {
+		state, err = h.unpack(stored)
+	}
+	if err != nil {
 		return h, nil, fmt.Errorf("%w: %w", errBadSnapshot, err)
 	}
 	return h, state, nil
@@ -153,11 +153,7 @@ func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state [
 		return err
 	}
 	// A session that was deleted meanwhile must not leave a snapshot.
-	there := false
-	err = l.s.attempt(ctx, func(ctx context.Context) (err error) {
-		_, there, err = l.s.current(ctx, getRequest{Seq: rec.stream})
-		return err
-	})
+	_, there, err := l.s.once(ctx, getRequest{Seq: rec.stream})
 	if err != nil || there {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -74,7 +75,7 @@ type Store struct {
 	acks  *ackInbox
 	watch *connWatch
 
-	replication replication
+	replicas atomic.Pointer[bool] // whether the stream has some, as far as it is known
 
 	bucketsMu sync.Mutex // guards the two handles below, made on first use
 	blobs     jetstream.ObjectStore
@@ -140,38 +141,43 @@ type SessionInfo struct {
 func (s *Store) Sessions(ctx context.Context) iter.Seq2[SessionInfo, error] {
 	return func(yield func(SessionInfo, error) bool) {
 		all, err := s.subjects(ctx)
-		if err != nil {
-			yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
-			return
-		}
 		for subjects := range slices.Chunk(all, batchEvents) {
-			last, err := s.lastOf(ctx, subjects)
-			if err != nil {
-				yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
-				return
+			if err == nil {
+				err = s.list(ctx, subjects, yield)
 			}
-			for _, subject := range subjects {
-				session, err := s.o.Subjects.ParseEvent(subject)
-				if err != nil {
-					continue // no session of ours: Open would refuse it
-				}
-				rec := last[subject]
-				if rec.stream > 0 && rec.foreign(session) {
-					found := false
-					if rec, found, err = lastMember(ctx, s, session, rec.stream); err != nil {
-						yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
-						return
-					}
-					if !found {
-						continue // nobody has ever written a log there
-					}
-				}
-				if !yield(infoOf(session, rec), nil) {
-					return
-				}
-			}
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(SessionInfo{}, fmt.Errorf("eventstore: list sessions: %w", err))
 		}
 	}
+}
+
+// list yields the sessions with these subjects.
+func (s *Store) list(ctx context.Context, subjects []string, yield func(SessionInfo, error) bool) error {
+	last, err := s.lastOf(ctx, subjects)
+	if err != nil {
+		return err
+	}
+	for _, subject := range subjects {
+		session, err := s.o.Subjects.ParseEvent(subject)
+		if err != nil {
+			continue // no session of ours: Open would refuse it
+		}
+		rec := last[subject]
+		if rec.stream > 0 && rec.foreign(session) {
+			found := false
+			if rec, found, err = lastMember(ctx, s, session, rec.stream); err != nil {
+				return err
+			}
+			if !found {
+				continue // nobody has ever written a log there
+			}
+		}
+		if !yield(infoOf(session, rec), nil) {
+			return errStop
+		}
+	}
+	return nil
 }
 
 // subjects returns the subjects of all logs, sorted.
@@ -209,29 +215,4 @@ func (s *Store) lastOf(ctx context.Context, subjects []string) (last map[string]
 		})
 	})
 	return last, err
-}
-
-// At returns the sequence of the last event of a session whose time is at or before at; 0 if there is none. It reads
-// the whole log, but decodes no event's data.
-func (s *Store) At(ctx context.Context, session string, at time.Time) (seq uint64, err error) {
-	head, err := s.head(ctx, session)
-	if err != nil {
-		return 0, err
-	}
-	return lastAt(session, members(session, s.between(ctx, session, 0, head)), at)
-}
-
-func lastAt(session string, records iter.Seq2[record, error], at time.Time) (seq uint64, err error) {
-	for rec, err := range records {
-		if err != nil {
-			return 0, fmt.Errorf("eventstore: session %s at %s: %w", session, at.Format(time.RFC3339Nano), err)
-		}
-		events, _ := rec.split(session)
-		for _, e := range events {
-			if !e.Time.After(at) {
-				seq = e.Seq
-			}
-		}
-	}
-	return seq, nil
 }

@@ -10,7 +10,7 @@ import (
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	eventstoretest.Run(t, func(*testing.T) eventstoretest.Store {
-		return eventstoretest.Of(eventstore.NewMemory())
+		return eventstore.NewMemory()
 	})
 }
 
@@ -18,13 +18,13 @@ func TestJetStream(t *testing.T) {
 	t.Parallel()
 	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
 		s, _ := newJetStream(t, eventstore.Options{})
-		return eventstoretest.Of(s)
+		return s
 	})
 }
 
 func TestJetStreamByConsumer(t *testing.T) {
 	eventstoretest.Run(t, func(t *testing.T) eventstoretest.Store {
 		s, _ := newJetStream(t, eventstore.Options{ByConsumer: true})
-		return eventstoretest.Of(s)
+		return s
 	})
 }

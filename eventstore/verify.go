@@ -90,7 +90,7 @@ type verifier struct {
 	report  Report
 
 	snapshot snapshotHeader
-	last     record // the log's message before
+	hash     string // of the log's message before
 	tail     uint64 // place of the message before, foreign or not
 }
 
@@ -108,7 +108,7 @@ func (v *verifier) run(ctx context.Context, o VerifyOptions) error {
 		return err
 	}
 	v.snapshot = h
-	for rec, err := range v.all(ctx) {
+	for rec, err := range all(ctx, v.keep, v.session, asStored) {
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (v *verifier) run(ctx context.Context, o VerifyOptions) error {
 		if err := v.check(ctx, rec); err != nil {
 			return err
 		}
-		v.last, v.tail = rec, rec.stream
+		v.hash, v.tail = rec.hash(), rec.stream
 	}
 	if h.Seq == 0 {
 		return nil
@@ -142,18 +142,6 @@ func (v *verifier) foreign(rec record) {
 	}
 }
 
-// all yields the messages on the log's subject.
-func (v *verifier) all(ctx context.Context) iter.Seq2[record, error] {
-	return func(yield func(record, error) bool) {
-		head, _, err := v.keep.end(ctx, v.session)
-		if err != nil {
-			yield(record{}, err)
-			return
-		}
-		v.keep.between(ctx, v.session, 0, head.stream)(yield)
-	}
-}
-
 func (v *verifier) snapshotFault(h snapshotHeader, want, got string) *Fault {
 	return &Fault{Seq: h.Seq, What: "snapshot version " + strconv.Itoa(h.Version), Want: want, Got: got}
 }
@@ -161,11 +149,7 @@ func (v *verifier) snapshotFault(h snapshotHeader, want, got string) *Fault {
 // check compares a record with what must come next.
 func (v *verifier) check(ctx context.Context, rec record) error {
 	seq := v.report.Events + 1
-	hash := ""
-	if seq > 1 {
-		hash = v.last.hash()
-	}
-	if fault := checkPlace(rec, v.session, seq, v.tail, hash); fault != nil {
+	if fault := checkPlace(rec, v.session, seq, v.tail, v.hash); fault != nil {
 		return fault
 	}
 	events, err := v.split(rec, seq)
@@ -267,7 +251,8 @@ func (v *verifier) checkEvent(ctx context.Context, rec record, e schemas.StoredE
 func (v *verifier) refold(ctx context.Context, state []byte, fold func(iter.Seq[schemas.Event]) ([]byte, error)) error {
 	var readErr error
 	again, err := fold(func(yield func(schemas.Event) bool) {
-		for e, err := range events(ctx, v.session, members(v.session, v.all(ctx)), 0, 1, v.keep.fetchBlob) {
+		records := members(v.session, all(ctx, v.keep, v.session, asStored))
+		for e, err := range events(ctx, v.session, records, 0, 1, v.keep.fetchBlob) {
 			if err != nil {
 				readErr = err
 				return

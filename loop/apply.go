@@ -142,43 +142,6 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-func (s *State) asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandData) (Input, bool) {
-	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
-	switch c := data.(type) {
-	case *schemas.Prompt:
-		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
-	case *schemas.Steer:
-		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
-	case *schemas.FollowUp:
-		in.Messages, in.Expand = c.AsMessages(e.Time), c.Expand
-	case *schemas.SubagentPrompt:
-		in.Messages = schemas.Input{Text: c.Text}.AsMessages(e.Time)
-	case *schemas.SubagentResult:
-		if d.Queue == "" {
-			return in, false
-		}
-		in.Messages = schemas.Input{Text: s.brings(c)}.AsMessages(e.Time)
-	case *schemas.Continue:
-	default:
-		return in, false
-	}
-	return in, true
-}
-
-func (s *State) enqueue(q schemas.Queue, in Input) {
-	switch q {
-	case schemas.QueueSteering:
-		s.Steering = append(s.Steering, in)
-	case schemas.QueueFollowUp:
-		s.FollowUp = append(s.FollowUp, in)
-	case schemas.QueueInterrupt:
-		s.Prompts = slices.Insert(slices.Clone(s.Prompts), 0, in)
-		s.requestAbort(&Abort{CommandID: in.CommandID, Reason: schemas.EndAbort})
-	default:
-		s.Prompts = append(s.Prompts, in)
-	}
-}
-
 // requestAbort records the first request only: it is the reason the run ends for. Without a run it is what is being
 // summed up that is given up.
 func (s *State) requestAbort(a *Abort) {
@@ -243,41 +206,6 @@ func (t *Settings) apply(data schemas.CommandData) {
 		t.SteeringMode = cmp.Or(c.SteeringMode, t.SteeringMode)
 		t.FollowUpMode = cmp.Or(c.FollowUpMode, t.FollowUpMode)
 		t.ToolExecution = cmp.Or(c.ToolExecution, t.ToolExecution)
-	}
-}
-
-func (s *State) commandApplied(d *schemas.CommandApplied) {
-	s.know(d.CommandID)
-	s.paid(d.EventType(), d.CommandID)
-	if r := s.Run; r != nil && len(r.Inject) > 0 && r.Inject[0].CommandID == d.CommandID {
-		r.Inject, r.Injected = r.Inject[1:], nil
-	}
-}
-
-func (s *State) withdraw(id string) {
-	s.know(id)
-	gone := func(in Input) bool { return in.CommandID == id }
-	for _, q := range []*[]Input{&s.Prompts, &s.Steering, &s.FollowUp} {
-		if slices.ContainsFunc(*q, gone) {
-			*q = slices.DeleteFunc(slices.Clone(*q), gone)
-		}
-	}
-}
-
-// removeInputs moves inputs out of their queues into the run.
-func (s *State) removeInputs(ids []string) {
-	if s.Run == nil || len(ids) == 0 {
-		return
-	}
-	s.Run.Polled = true
-	for _, id := range ids {
-		for _, q := range [][]Input{s.Steering, s.FollowUp, s.Prompts} {
-			if i := slices.IndexFunc(q, func(in Input) bool { return in.CommandID == id }); i >= 0 {
-				s.Run.Inject = append(s.Run.Inject, q[i])
-				break
-			}
-		}
-		s.withdraw(id)
 	}
 }
 

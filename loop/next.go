@@ -109,21 +109,6 @@ func endsWithReply(s *State) bool {
 	return n > 0 && s.Messages[n-1].Message.MessageRole() == schemas.RoleAssistant
 }
 
-// polled returns what one poll of a queue brings: all that is queued or the first, by the queue's mode.
-func polled(queue []Input, mode schemas.QueueMode) []Input {
-	if len(queue) > 1 && mode != schemas.QueueAll {
-		return queue[:1]
-	}
-	return queue
-}
-
-func openCause(r *Run) string {
-	if len(r.Inject) > 0 {
-		return r.Inject[0].CommandID
-	}
-	return ""
-}
-
 // nextBetweenTurns is what follows agent_start or a turn_end. Steering is polled before the first model call and after
 // every turn; follow-ups are polled only where the run would end.
 func nextBetweenTurns(s *State, r *Run) Step {
@@ -215,66 +200,6 @@ func (s *State) Stop() schemas.EventData {
 		return nil
 	}
 	return end(s.Run, s.Run.Last, schemas.EndStopRequested).(Emit).Data
-}
-
-// AtSteeringPoll reports whether the next step depends on the steering queue: once before a run's first reply, and
-// after every turn that did not end the run.
-func (s *State) AtSteeringPoll() bool {
-	r := s.Run
-	if r == nil || r.Open != nil || len(r.Inject) > 0 {
-		return false
-	}
-	if r.Turn != nil {
-		return r.Turns == 0 && r.Turn.Reply == nil && !r.Polled && !r.SkipSteering
-	}
-	if r.Last == nil {
-		return false
-	}
-	if r.Last.Failed {
-		return false
-	}
-	_, over := ended(s, r, r.Last)
-	return !over
-}
-
-// AtFollowUpPoll reports whether the next step depends on the follow-up queue: the run would end.
-func (s *State) AtFollowUpPoll() bool {
-	return s.AtSteeringPoll() && s.Run.Turn == nil && len(s.Steering) == 0 && !s.Run.Last.Continue
-}
-
-// poll is the event that moves inputs out of their queue.
-func poll(s *State, inputs []Input) Step {
-	return Emit{Data: &schemas.QueueUpdate{
-		Steering: idsBut(s.Steering, inputs), FollowUp: idsBut(s.FollowUp, inputs), Prompts: idsBut(s.Prompts, nil),
-		Taken: idsBut(inputs, nil),
-	}}
-}
-
-func idsBut(queue, but []Input) []string {
-	out := []string{}
-next:
-	for _, in := range queue {
-		for _, t := range but {
-			if t.CommandID == in.CommandID {
-				continue next
-			}
-		}
-		out = append(out, in.CommandID)
-	}
-	return out
-}
-
-// nextInjection brings the messages of the polled inputs into the transcript, one after the other.
-func nextInjection(s *State, r *Run) Step {
-	in := r.Inject[0]
-	if n := len(r.Injected); n < len(in.Messages) {
-		m := in.Messages[n]
-		return Emit{Data: &schemas.MessageStart{MessageID: s.MessageID(), Role: m.MessageRole()}, CausationID: in.CommandID}
-	}
-	return Emit{
-		Data:        &schemas.CommandApplied{CommandID: in.CommandID, Kind: in.Kind, MessageIDs: r.Injected},
-		CausationID: in.CommandID,
-	}
 }
 
 func nextReply(s *State, r *Run) Step {

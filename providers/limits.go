@@ -4,10 +4,10 @@ package providers
 // ends as an error with the code too_large. 0 is the default, a negative one is no limit.
 type Limits struct {
 	Body      int64 // bytes of a response, as they come over the wire
-	Reply     int64 // bytes of what a reply says, thinks and calls, with its signatures
+	Reply     int64 // bytes of what a reply says, thinks and calls, with its signatures and ids
 	Arguments int64 // bytes of the arguments of one call
 	Calls     int64 // in a reply
-	ErrorBody int64 // bytes of a failing response; what is beyond is not read, and no failure of its own
+	ErrorBody int64 // bytes of a failing response or of an error's text; what is beyond is no failure of its own
 }
 
 // DefaultLimits are those where a request says nothing. What a token takes on the wire may be a hundred times its text.

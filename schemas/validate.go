@@ -3,6 +3,8 @@ package schemas
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -11,6 +13,13 @@ import (
 
 // maxProblems bounds how many problems a [ValidationError] names.
 const maxProblems = 8
+
+// What is checked against a schema has bounds: the library looks at everything and remembers each mistake, so that a
+// list of mistakes would take three hundred times its size. An event may be larger, which a runner has made.
+const (
+	maxValues = 1 << 19 // JSON values and lists; what fits a message of a server has less
+	maxItems  = 10_000  // items of lists that the schema describes: messages, blocks, images, ...
+)
 
 // ValidationError says that a payload does not keep to its schema. Problems are at most eight, sorted, each "path:
 // message" with a JSON Pointer as path, or "payload" for the whole; they name members and limits, never content.
@@ -87,14 +96,127 @@ func validate(what string, name SchemaName, payload []byte) error {
 
 // validated returns the decoded payload where it keeps to the schema.
 func validated(what string, name SchemaName, payload []byte) (any, error) {
+	bounded := name.Area != "events"
+	if bounded && len(payload) > maxValues && CountValues(payload) > maxValues {
+		return nil, &ValidationError{What: what, Problems: []string{fmt.Sprintf("payload: more than %d values", maxValues)}}
+	}
 	v, err := decodeStrict(payload)
 	if err != nil {
 		return nil, &ValidationError{What: what, Problems: []string{"payload: " + err.Error()}}
 	}
-	if err := compiledSchema(name).Validate(v); err != nil {
+	schema := compiledSchema(name)
+	if bounded {
+		if list := tooMany(schema, v); len(list) > 0 {
+			return nil, &ValidationError{What: what, Problems: list}
+		}
+	}
+	if err := schema.Validate(v); err != nil {
 		return nil, &ValidationError{What: what, Problems: problems(err)}
 	}
 	return v, nil
+}
+
+// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it is
+// decoded is some hundred bytes for each. Of what is no JSON it returns any number.
+func CountValues(payload []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(payload); i++ {
+		switch c := payload[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
+}
+
+// tooMany lists which lists of a value are longer than its schema allows, or says that there are too many items in all,
+// at the cost of a look at the items that the schema describes.
+func tooMany(schema *jsonschema.Schema, v any) []string {
+	c := &crowd{left: maxItems}
+	if !c.take([]described{{schema, true}}, v, "") {
+		return []string{fmt.Sprintf("payload: more than %d messages, blocks and other items", maxItems)}
+	}
+	sort.Strings(c.problems)
+	return c.problems[:min(len(c.problems), maxProblems)]
+}
+
+// A crowd counts items.
+type crowd struct {
+	left     int
+	problems []string
+}
+
+// described is a schema that a value may have to keep to; one that is sure has no other beside it.
+type described struct {
+	*jsonschema.Schema
+	sure bool
+}
+
+// take counts the items of a value that any of the schemas describes. It returns false where there are too many.
+func (c *crowd) take(schemas []described, v any, at string) bool {
+	schemas = allOf(schemas)
+	switch v := v.(type) {
+	case map[string]any:
+		for name, item := range v {
+			var of []described
+			for _, s := range schemas {
+				if inner := s.Properties[name]; inner != nil {
+					of = append(of, described{inner, s.sure})
+				}
+			}
+			if len(of) > 0 && !c.take(of, item, at+"/"+name) {
+				return false
+			}
+		}
+	case []any:
+		var of []described
+		for _, s := range schemas {
+			if s.sure && s.MaxItems >= 0 && len(v) > s.MaxItems {
+				c.problems = append(c.problems, fmt.Sprintf("%s: maximum %d items required, but found %d items",
+					cmp.Or(at, "payload"), s.MaxItems, len(v)))
+				return true
+			}
+			if s.Items2020 != nil {
+				of = append(of, described{s.Items2020, s.sure})
+			}
+		}
+		if len(of) == 0 {
+			return true
+		}
+		if c.left -= len(v); c.left < 0 {
+			return false
+		}
+		for i, item := range v {
+			if !c.take(of, item, fmt.Sprintf("%s/%d", at, i)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// allOf are schemas and those that they refer to.
+func allOf(schemas []described) []described {
+	add := func(sure bool, more ...*jsonschema.Schema) {
+		for _, m := range more {
+			if m != nil && !slices.ContainsFunc(schemas, func(d described) bool { return d.Schema == m }) {
+				schemas = append(schemas, described{m, sure})
+			}
+		}
+	}
+	for i := 0; i < len(schemas); i++ {
+		s := schemas[i]
+		add(s.sure, s.Ref)
+		add(s.sure, s.AllOf...)
+		add(false, s.AnyOf...)
+		add(false, s.OneOf...)
+		add(false, s.If, s.Then, s.Else)
+	}
+	return schemas
 }
 
 // problems lists the leaves of a validation error. The library goes through members in random order, so they are

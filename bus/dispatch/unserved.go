@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -40,22 +42,13 @@ type Unserved struct {
 
 // NewUnserved returns an Unserved on c, which stays the caller's and has to outlive it.
 func NewUnserved(c *bus.Conn, o UnservedOptions) *Unserved {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Unserved{conn: c, o: o, absent: map[schemas.ToolQueue]time.Time{}}
 }
 
 // Run looks at the queues from time to time until ctx ends. What fails is logged and retried at the next look.
 func (u *Unserved) Run(ctx context.Context) {
-	tick := time.NewTicker(max(u.o.After/unservedLooks, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for natsio.Wait(ctx, max(u.o.After/unservedLooks, time.Millisecond)) {
 		if err := u.look(ctx); err != nil && ctx.Err() == nil {
 			u.o.Logger.Warn("looking for tool calls that nobody serves", "err", err)
 		}

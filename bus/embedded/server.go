@@ -60,9 +60,7 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: start server: %w", err)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	lock, err := lockDir(o.StoreDir)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: start server: %w", err)

@@ -10,7 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -55,16 +57,23 @@ func (h *crowd) at(delivery string) int {
 	return slices.Index(h.begun, delivery)
 }
 
+// runCrowd runs a runner's inbox for so many sessions at once, whose prompts stay at work.
+func runCrowd(t *testing.T, most int) (c *bus.Conn, h *crowd, in *inbox.Inbox, stop func() error) {
+	t.Helper()
+	_, c = bustest.Small(t)
+	h = &crowd{free: make(chan struct{})}
+	o := bustest.Fast("r1")
+	o.MaxSessions = most
+	in, stop = bustest.RunInbox(t, c, o, h)
+	return c, h, in, stop
+}
+
 // TestACrowdDoesNotKeepOthersWaiting has many sessions at once whose work does not end. What presses in other sessions
 // is taken in all the same; a newcomer is, once a few have ended; and no more than the bound are at work.
 func TestACrowdDoesNotKeepOthersWaiting(t *testing.T) {
 	t.Parallel()
-	_, c := bustest.Small(t)
-	h := &crowd{free: make(chan struct{})}
-	o := bustest.Fast("r1")
-	o.MaxSessions = 8
-	in, _ := bustest.RunInbox(t, c, o, h)
-	const many = 200
+	const many, most = 200, 8
+	c, h, in, _ := runCrowd(t, most)
 	bustest.Send(t, c, "old", "first")
 	bustest.Eventually(t, "the old session is at work", func() bool { return h.at("old first") == 0 })
 	for i := range many {
@@ -89,7 +98,7 @@ func TestACrowdDoesNotKeepOthersWaiting(t *testing.T) {
 		h.free <- struct{}{}
 	}
 	bustest.Eventually(t, "the newcomer begins", func() bool { return h.at("newcomer hello") >= 0 })
-	if n := len(h.began()); n > 2*o.MaxSessions+8 {
+	if n := len(h.began()); n > 2*most+8 {
 		t.Errorf("%d had begun by then", n)
 	}
 	close(h.free)
@@ -99,7 +108,7 @@ func TestACrowdDoesNotKeepOthersWaiting(t *testing.T) {
 	if len(begun) != many+4 || len(slices.Compact(begun)) != many+4 {
 		t.Errorf("%d deliveries, %d different", len(begun), len(slices.Compact(begun)))
 	}
-	if h.greatest > 2*o.MaxSessions+1 { // and the steer in a session at work
+	if h.greatest > 2*most+1 { // and the steer in a session at work
 		t.Errorf("%d deliveries were at work at once", h.greatest)
 	}
 }
@@ -114,12 +123,8 @@ func (h *crowd) began() []string {
 // session's commands in their order.
 func TestWhatWaitsIsLeftToOtherRunners(t *testing.T) {
 	t.Parallel()
-	_, c := bustest.Small(t)
-	first := &crowd{free: make(chan struct{})}
-	o := bustest.Fast("r1")
-	o.MaxSessions = 2
-	_, stop := bustest.RunInbox(t, c, o, first)
 	const many = 50
+	c, first, _, stop := runCrowd(t, 2)
 	for i := range many {
 		for n := range 3 {
 			bustest.Send(t, c, fmt.Sprintf("s%d", i), fmt.Sprint(n))
@@ -129,8 +134,7 @@ func TestWhatWaitsIsLeftToOtherRunners(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	var second fakeHandler
-	o.RunnerID = "r2"
-	bustest.RunInbox(t, c, o, &second)
+	bustest.RunInbox(t, c, bustest.Fast("r2"), &second)
 	select {
 	case <-stopped:
 	case <-time.After(time.Minute):

@@ -19,9 +19,14 @@ import (
 // answers senders.
 type handler struct{ *Inbox }
 
-func (h handler) Owns(ctx context.Context, session string) bool {
-	owner, ok := h.handler.(Owner)
-	return ok && owner.Owns(ctx, session)
+// errUnasked is the answer for a [Handler] that is no [Owner].
+var errUnasked = errors.New("inbox: nobody knows whether the session is still this runner's")
+
+func (h handler) Owns(ctx context.Context, session string) error {
+	if owner, ok := h.handler.(Owner); ok {
+		return owner.Owns(ctx, session)
+	}
+	return errUnasked
 }
 
 func (h handler) Attempt(ctx context.Context, seq uint64) (lost int, end func()) {
@@ -37,6 +42,9 @@ func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func())
 }
 
 func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
+	if m.Body.(*body).lacks {
+		return errNotRead
+	}
 	return h.reject(ctx, m, &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason})
 }
 
@@ -65,9 +73,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if b.lacks {
 		return schemas.Command{}, errNotRead
 	}
-	if size := len(b.data); size > in.o.MaxCommandBytes {
+	if size := len(b.data); size > maxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
-			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, in.o.MaxCommandBytes)}
+			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, maxCommandBytes)}
 	}
 	if _, err := replyTo(b.header); err != nil {
 		return schemas.Command{}, err

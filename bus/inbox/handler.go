@@ -26,9 +26,10 @@ type Handler interface {
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
 }
 
-// Owner is an optional interface of a [Handler]. Owns reports whether a session that it is at work on is known to
-// be still its own: no other runner has extended its log. It is asked, under a time limit, after the inbox has lost its
-// consumer and another runner may have read the partition; without an answer the work is given up and begun anew.
+// Owner is an optional interface of a [Handler]. Owns returns nil if a session that it is at work on is still its own:
+// no other runner has extended its log. If one has, the error is a [schemas.ConflictError], and the work is given up
+// and begun anew. The inbox asks now and then, and under a time limit after it has lost its consumer and another runner
+// may have read the partition: then the work is given up without an answer, too.
 type Owner interface {
-	Owns(ctx context.Context, session string) bool
+	Owns(ctx context.Context, session string) error
 }

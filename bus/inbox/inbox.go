@@ -34,7 +34,6 @@ type Inbox struct {
 	reader   *reader.Reader
 	attempts *attempts
 	metrics  *metrics
-	payloads payloads
 	once     sync.Once
 
 	// Set by run, before anything is delivered.
@@ -53,7 +52,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 		return nil, err
 	}
 	in := &Inbox{
-		conn: c, o: o, payloads: payloads{most: maxHeld}, attempts: newAttempts(c, o.MaxDeliver, o.Logger),
+		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger),
 		members: membership.New(membership.Options{
 			ID: o.RunnerID, DeadAfter: o.Takeover, Logger: o.Logger,
 			Network: membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), o.RunnerID),

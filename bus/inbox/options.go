@@ -34,8 +34,6 @@ type Options struct {
 	// as many again may begin beside them so that nobody waits long, and twice as many for what presses. Default
 	// [DefaultMaxSessions].
 	MaxSessions int
-	// MaxCommandBytes is the largest command taken, default 512 KiB.
-	MaxCommandBytes int
 	// RejectTimeout bounds one try to reject a message, default 30 s. Giving a command up may abort the run that it
 	// began: that takes as long as tools are given to stop, and must fit.
 	RejectTimeout time.Duration
@@ -63,10 +61,9 @@ const (
 const DefaultMaxSessions = 1024
 
 const (
-	defaultHandoverWait    = 5 * time.Second
-	defaultMaxInFlight     = 32 << 10
-	defaultMaxDeliver      = 10
-	defaultMaxCommandBytes = 512 << 10
+	defaultHandoverWait = 5 * time.Second
+	defaultMaxInFlight  = 32 << 10
+	defaultMaxDeliver   = 10
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -75,12 +72,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxDeliver = cmp.Or(o.MaxDeliver, defaultMaxDeliver)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
 	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
-	o.MaxCommandBytes = cmp.Or(o.MaxCommandBytes, defaultMaxCommandBytes)
 	o.RejectTimeout = cmp.Or(o.RejectTimeout, 30*time.Second)
 	o.StopTimeout = cmp.Or(o.StopTimeout, 10*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Logger = o.Logger.With("runner", o.RunnerID)
 	return o, o.check()
 }
@@ -94,8 +88,7 @@ func (o Options) check() error {
 		errs = append(errs, fmt.Errorf("inbox: takeover %w", err))
 	}
 	for name, n := range map[string]int{
-		"max deliver": o.MaxDeliver, "max in flight": o.MaxInFlight,
-		"max sessions": o.MaxSessions, "max command bytes": o.MaxCommandBytes,
+		"max deliver": o.MaxDeliver, "max in flight": o.MaxInFlight, "max sessions": o.MaxSessions,
 	} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("inbox: %s %d is less than 1", name, n))

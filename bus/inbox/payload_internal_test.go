@@ -35,9 +35,9 @@ func (h keeping) Deliver(ctx context.Context, cmd schemas.Command, _ func()) err
 
 func (h keeping) Reject(context.Context, string, schemas.CommandRejected) error { return nil }
 
-// TestPayloadsOfWhatWaitsAreBounded sends more than may be kept to one session and to many. What is kept stays below
-// the bound, and all of it is delivered as it was sent, headers and all.
-func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
+// TestPayloadsOfWhatWaitsAreReadAgain sends much to one session and to many, of which one is at work. All of it is
+// delivered as it was sent, headers and all.
+func TestPayloadsOfWhatWaitsAreReadAgain(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
@@ -56,8 +56,7 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const bound, size, each = 64 << 10, 10 << 10, 30
-	in.payloads.most = bound
+	const size, each = 10 << 10, 30
 	h := keeping{make(chan struct{}), make(chan schemas.Command)}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -80,9 +79,6 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 		}
 	}
 	until(t, "all are received", func() bool { return in.InFlight() == 2*each })
-	if held := in.payloads.held.Load(); held > bound || held < bound-2*size {
-		t.Errorf("%d bytes are kept", held)
-	}
 	close(h.free)
 	got := map[string]string{}
 	last := -1
@@ -101,29 +97,24 @@ func TestPayloadsOfWhatWaitsAreBounded(t *testing.T) {
 	}
 	until(t, "nothing is left", func() bool {
 		inFlight, waiting := in.reader.Load()
-		return inFlight == 0 && waiting == 0 && in.payloads.held.Load() == 0
+		return inFlight == 0 && waiting == 0
 	})
 }
 
-// What counts is kept, and what is let go is gone.
-func TestABodyBeyondTheBoundIsLetGo(t *testing.T) {
+// What is small is kept, and what is let go is read again.
+func TestABodyLetsGoWhatIsLarge(t *testing.T) {
 	t.Parallel()
-	const size = 2 * smallPayload
-	p := payloads{most: size}
-	big, small := func() *body { return &body{data: make([]byte, size)} }, &body{data: make([]byte, smallPayload)}
-	first, second := big(), big()
-	p.keep(small)
-	p.keep(first)
-	p.keep(second)
-	if first.lacks || small.lacks || !second.lacks || second.data != nil || p.held.Load() != size {
-		t.Errorf("kept %v, %v and %v, %d bytes", !small.lacks, !first.lacks, !second.lacks, p.held.Load())
+	small, big := &body{data: make([]byte, smallPayload)}, &body{data: make([]byte, smallPayload+1)}
+	headers := &body{header: nats.Header{"a": {string(make([]byte, smallPayload))}}}
+	if small.LetGo() || !big.LetGo() || !headers.LetGo() || small.data == nil || big.data != nil || headers.header != nil {
+		t.Errorf("small %+v, big %+v, headers %+v", small, big, headers)
 	}
-	second.read(nil, []byte("again"))
-	if second.lacks || string(second.data) != "again" {
-		t.Errorf("read again: %+v", second)
+	big.read(nil, []byte("again"))
+	if big.lacks || string(big.data) != "again" {
+		t.Errorf("read again: %+v", big)
 	}
-	first.read(nil, []byte("other"))
-	if len(first.data) != size {
+	small.read(nil, []byte("other"))
+	if len(small.data) != smallPayload {
 		t.Error("what was kept was replaced")
 	}
 }

@@ -49,9 +49,8 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (waiting uint64, 
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	made, err := q.stream.CreateConsumer(ctx, config)
-	var api *jetstream.APIError
 	switch {
-	case errors.As(err, &api) && api.ErrorCode == codeOverlap:
+	case natsio.HasCode(err, codeOverlap):
 		return 0, reader.ErrOverlap
 	case err != nil:
 		return 0, fmt.Errorf("inbox: consumer %s of %s: %w", c.Name, schemas.StreamCommands, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,53 +35,46 @@ func (in *Inbox) clearStatuses(ctx context.Context) error {
 		return fmt.Errorf("inbox: state of %s: %w", schemas.StreamCommands, err)
 	}
 	next, last := info.State.FirstSeq, min(info.State.LastSeq, info.State.FirstSeq+statusLimit)
-	for next <= last {
-		after, err := in.statuses(ctx, next, func(m *nats.Msg, seq uint64) error { return in.clearStatus(ctx, m, seq) })
-		if err != nil {
+	for more := true; more && next <= last; {
+		if next, more, err = in.clearBatch(ctx, next); err != nil {
 			return fmt.Errorf("inbox: look for statuses in %s from %d on: %w", schemas.StreamCommands, next, err)
 		}
-		if after == next {
-			return nil
-		}
-		next = after
 	}
 	return nil
 }
 
-// statuses reads one answer's worth of messages and calls each with those that are statuses. It returns where to go on,
-// from itself if there is nothing more.
-func (in *Inbox) statuses(ctx context.Context, from uint64, each func(m *nats.Msg, seq uint64) error) (uint64, error) {
+// clearBatch looks through one answer's worth of messages. It returns where to go on, and whether there is more.
+func (in *Inbox) clearBatch(ctx context.Context, from uint64) (next uint64, more bool, err error) {
 	nc := in.conn.NATS()
-	answers := make(chan *nats.Msg, statusBatch+1)
+	answers := make(chan *nats.Msg, statusBatch+1) // NextMsg of nats.go takes a status for an error
 	sub, err := nc.ChanSubscribe(nc.NewInbox(), answers)
 	if err != nil {
-		return from, err
+		return from, false, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":"%s.cmd.*.*.*","batch":%d,"max_bytes":%d}`, from,
 		in.conn.Subjects().Prefix(), statusBatch, statusBytes)
 	subject := natsio.APIPrefix(in.conn.JetStream()) + "DIRECT.GET." + schemas.StreamCommands
 	if err := nc.PublishRequest(subject, sub.Subject, request); err != nil {
-		return from, err
+		return from, false, err
 	}
 	for {
+		var m *nats.Msg
 		select {
-		case m := <-answers:
-			seq := storedSequence(m)
-			switch {
-			case seq == 0:
-				return from, nil // the end of the answer
-			case len(m.Data) == 0 && m.Header.Get("Status") != "":
-				err = errors.Join(err, each(m, seq))
-			}
-			if from = seq + 1; err != nil {
-				return from, err
-			}
-		case <-time.After(apiTimeout):
-			return from, nats.ErrTimeout
+		case m = <-answers:
 		case <-ctx.Done():
-			return from, ctx.Err()
+			return from, false, ctx.Err()
 		}
+		seq := storedSequence(m)
+		if seq == 0 {
+			return from, more, nil // the end of the answer
+		}
+		if len(m.Data) == 0 && m.Header.Get("Status") != "" {
+			if err := in.clearStatus(ctx, m, seq); err != nil {
+				return from, false, err
+			}
+		}
+		from, more = seq+1, true
 	}
 }
 

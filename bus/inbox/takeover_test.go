@@ -98,7 +98,13 @@ type keeping struct {
 	asked atomic.Int32
 }
 
-func (k *keeping) Owns(context.Context, string) bool { k.asked.Add(1); return k.keeps.Load() }
+func (k *keeping) Owns(context.Context, string) error {
+	k.asked.Add(1)
+	if k.keeps.Load() {
+		return nil
+	}
+	return schemas.ErrConflict
+}
 
 // loseConsumer deletes the consumer of a runner, as another one does that takes over.
 func loseConsumer(t *testing.T, c *bus.Conn) {

@@ -30,17 +30,23 @@ func (b Bounds) orDefaults() Bounds {
 // meter holds a reply against bounds while it comes.
 type meter struct {
 	bounds Bounds
-	size   int // of the events so far, which say everything once before the message says it again
+	size   int // of the deltas so far, which say everything once before the message says it again
+	blocks int // of what the beginnings and ends of blocks have said, which is everything once more
 }
 
 // event counts the next event. An error says which bound it is beyond.
 func (m *meter) event(e schemas.StreamEvent) error {
 	m.size += 1 + len(e.Delta)
+	m.blocks += len(e.Content)
+	if c := e.ToolCall; c != nil {
+		m.blocks += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.ThoughtSignature)
+		if len(c.Arguments) > m.bounds.Arguments {
+			return m.bounds.tooManyArguments()
+		}
+	}
 	switch {
-	case m.size > m.bounds.Reply || len(e.Content) > m.bounds.Reply:
+	case m.size > m.bounds.Reply || m.blocks > 2*m.bounds.Reply: // a call's name is in its beginning and in its end
 		return m.bounds.tooLarge()
-	case e.ToolCall != nil && len(e.ToolCall.Arguments) > m.bounds.Arguments:
-		return m.bounds.tooManyArguments()
 	case e.Message != nil:
 		return m.bounds.message(e.Message)
 	}
@@ -48,26 +54,16 @@ func (m *meter) event(e schemas.StreamEvent) error {
 }
 
 func (b Bounds) message(m *schemas.AssistantMessage) error {
-	size, calls := len(m.ErrorMessage), 0
+	calls := 0
 	for _, c := range m.Content {
-		size++
-		switch c := c.(type) {
-		case schemas.Text:
-			size += len(c.Text) + len(c.TextSignature)
-		case schemas.Thinking:
-			size += len(c.Thinking) + len(c.ThinkingSignature)
-		case schemas.Image:
-			size += len(c.Data) + len(c.MimeType)
-		case schemas.ToolCall:
-			calls++
-			size += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.ThoughtSignature)
-			if len(c.Arguments) > b.Arguments {
+		if call, is := c.(schemas.ToolCall); is {
+			if calls++; len(call.Arguments) > b.Arguments {
 				return b.tooManyArguments()
 			}
 		}
 	}
 	switch {
-	case size > b.Reply:
+	case (schemas.Messages{m}).Size() > b.Reply:
 		return b.tooLarge()
 	case calls > b.Calls:
 		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the reply has more than %d tool calls", b.Calls))

@@ -117,6 +117,22 @@ func (c *servedCall) hold(n int) bool {
 	return true
 }
 
+// valueBytes is about what a value of a request takes while it is decoded and afterwards, beside its text.
+const valueBytes = 256
+
+// holdDecoded counts what the request takes besides its text: a list of empty tools takes two hundred times that.
+func (c *servedCall) holdDecoded(payload []byte) error {
+	values := schemas.CountValues(payload)
+	switch n := values * valueBytes; {
+	case n > c.s.requests.limit:
+		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the request has %d values, more than %d", values,
+			c.s.requests.limit/valueBytes))
+	case !c.hold(n):
+		return errModelsBytes
+	}
+	return nil
+}
+
 // letGo ends the counting.
 func (c *servedCall) letGo() {
 	c.mu.Lock()
@@ -133,6 +149,9 @@ func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err
 	defer timeout.Stop()
 	select {
 	case payload := <-c.whole:
+		if err := c.holdDecoded(payload); err != nil {
+			return req, err
+		}
 		if req, err = schemas.DecodeModelRequest(payload); err != nil {
 			return req, &schemas.FailureError{
 				Code: schemas.FailureInvalidRequest, Err: fmt.Errorf("malformed model request: %w", err),

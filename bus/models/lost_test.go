@@ -231,6 +231,19 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 					Arguments: json.RawMessage(`{"x":"` + strings.Repeat("x", 1000) + `"}`)}}
 				say(1, frame(t, schemas.ModelFrame{Event: &whole, Message: &m}))
 			}},
+		{"give the reply a huge id", "the reply has more than 5000 bytes", func(t *testing.T, say func(int, string)) {
+			m := *whole.Message
+			m.ResponseID = strings.Repeat("x", 5001)
+			say(1, frame(t, schemas.ModelFrame{Event: &whole, Message: &m}))
+		}},
+		{"begin calls for ever", "the reply has more than 5000 bytes", func(t *testing.T, say func(int, string)) {
+			call := schemas.StreamEvent{Type: schemas.StreamToolCallStart,
+				ToolCall: &schemas.ToolCall{ID: strings.Repeat("x", 4000), Name: "echo", Arguments: json.RawMessage("{}")}}
+			for i := range 100 {
+				say(i+1, frame(t, schemas.ModelFrame{Event: &call}))
+			}
+			say(101, frame(t, schemas.ModelFrame{Event: &whole, Message: whole.Message}))
+		}},
 		{"name an illegal call", "illegal subject", func(_ *testing.T, say func(int, string)) { say(1, `{"call":"x.>"}`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -256,6 +257,27 @@ func TestUploadsAreBounded(t *testing.T) {
 		_, last := asked(t, models.NewClient(c, models.ClientOptions{}), wholeRequest(strings.Repeat("x", 10_000)))
 		return last.Content.JoinText() == "here"
 	})
+}
+
+// A request takes what it is decoded to: empty tools are three bytes each, and two hundred in memory.
+func TestDecodedRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := bustest.Connect(t, bustest.Server(t))
+	model := modelFunc(func(_ context.Context, r schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		say(done(fmt.Sprint(len(r.Tools))))
+		return nil
+	})
+	serveModels(t, c, model, models.ServerOptions{MaxTotal: 1 << 20})
+	with := func(tools int) *schemas.AssistantMessage {
+		r := wholeRequest("hi")
+		r.Tools = make([]schemas.ToolDefinition, tools)
+		_, last := asked(t, models.NewClient(c, models.ClientOptions{}), r)
+		return last
+	}
+	if got := with(10).Content.JoinText(); got != "10" {
+		t.Errorf("ten tools: %q", got)
+	}
+	wantFailure(t, with(5_000), "values, more than 4096")
 }
 
 func TestNobodyServesModels(t *testing.T) {

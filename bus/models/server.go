@@ -63,9 +63,7 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = maxModelBytes
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.MaxTotal = cmp.Or(o.MaxTotal, maxTotal)
 	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{}),
 		requests: total{limit: o.MaxTotal}, serving: map[string]*servedCall{}}

@@ -3,6 +3,7 @@ package natsio
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,6 +23,12 @@ func IsAny(err error, targets ...error) bool {
 		}
 	}
 	return false
+}
+
+// HasCode reports whether an error is an answer of the server with one of these codes.
+func HasCode(err error, codes ...jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
 }
 
 // Added returns the value that the server has added to a message's header: the last, since what is stored may have one

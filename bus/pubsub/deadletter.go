@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -28,9 +29,7 @@ type DeadLetterOptions struct {
 // the consumer must have no limit of its own. Failures before that pass on, as do those that wrap [ErrClosed], and
 // messages that are not from a [Subscriber]. Panics have to be recovered further in.
 func DeadLetter(js jetstream.JetStream, o DeadLetterOptions) message.HandlerMiddleware {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(m *message.Message) ([]*message.Message, error) {
 			out, err := next(m)

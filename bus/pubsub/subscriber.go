@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,7 @@ func NewSubscriber(js jetstream.JetStream, o SubscriberOptions) (*Subscriber, er
 	if o.NackDelay == nil {
 		o.NackDelay = NackDelay
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Subscriber{js: js, opts: o, closing: make(chan struct{})}, nil
 }
 

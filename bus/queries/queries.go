@@ -2,6 +2,7 @@ package queries
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,9 +98,7 @@ func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 	if o.Models == nil {
 		o.Models = func() []schemas.ModelInfo { return nil }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	q := &queries{
 		o: o, subjects: c.Subjects(), room: int(min(c.NATS().MaxPayload(), 1<<20)) - margin,
 		reading: make(chan struct{}, readers),

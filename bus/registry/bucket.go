@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -31,24 +30,6 @@ type entry struct {
 	value    []byte
 	revision uint64
 	deleted  bool
-}
-
-// followBucket watches a bucket, again whenever the watch breaks, until stop is called, which waits for it.
-func followBucket(
-	c *bus.Conn, bucket string, log *slog.Logger, load func(all []entry), next func(e entry),
-) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			if err := watchBucket(ctx, c, bucket, load, next); err != nil && ctx.Err() == nil {
-				log.Warn("watching a bucket", "bucket", bucket, "err", err)
-				natsio.Wait(ctx, rejoinWait)
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
 }
 
 // watchBucket follows a key-value bucket until ctx ends, which is no error. First it gives load everything that is

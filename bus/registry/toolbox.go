@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
@@ -21,35 +20,37 @@ import (
 // Toolbox knows the tools that workers announce in agent_tools. It follows the bucket, so asking costs no request. All
 // methods may be called concurrently.
 type Toolbox struct {
-	log   *slog.Logger
-	close func()
-
-	mu      sync.Mutex
-	loaded  bool
-	entries map[string]schemas.ToolAnnouncement // by the bucket's key
-	tools   []schemas.ToolDefinition            // made of entries when asked for; nil when they have changed
-	changed chan struct{}                       // closed at the next change
+	*followed[schemas.ToolAnnouncement]
+	tools []schemas.ToolDefinition // made of the entries when asked for
+	until chan struct{}            // closed when they are made of entries of before
 }
 
 // NewToolbox starts to follow the announcements until [Toolbox.Close]. c stays the caller's and has to outlive it; a
 // nil logger discards.
 func NewToolbox(c *bus.Conn, log *slog.Logger) *Toolbox {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	t := &Toolbox{log: log, changed: make(chan struct{})}
-	t.close = followBucket(c, schemas.BucketTools, log, func(all []entry) {
-		known := make(map[string]schemas.ToolAnnouncement, len(all))
-		for _, e := range all {
-			t.record(known, e)
-		}
-		t.change(func() { t.entries, t.loaded = known, true })
-	}, func(e entry) { t.change(func() { t.record(t.entries, e) }) })
-	return t
+	return &Toolbox{followed: follow(c, schemas.BucketTools, cmp.Or(log, slog.New(slog.DiscardHandler)), read)}
 }
 
-// Close stops following. What is known stays known.
-func (t *Toolbox) Close() { t.close() }
+// Follow calls f with the definitions, as of [Toolbox.Definitions], now and whenever announcements have changed, until
+// ctx ends. Changes that come while f runs are one; a renewed announcement is a change that changes nothing. The
+// definitions' parts are shared and must not be changed.
+func (t *Toolbox) Follow(ctx context.Context, f func([]schemas.ToolDefinition)) {
+	for {
+		t.mu.Lock()
+		changed := t.changed
+		t.mu.Unlock()
+		defs, err := t.Definitions(ctx)
+		if err != nil {
+			return // only because ctx ended
+		}
+		f(defs)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 // Definitions returns one definition per tool and workspace, by name, those of no workspace first. Where workers
 // announce different ones the highest version counts ([schemas.CompareToolVersions]), of one version the newest
@@ -58,11 +59,11 @@ func (t *Toolbox) Close() { t.close() }
 func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, error) {
 	var tools []schemas.ToolDefinition
 	err := t.wait(ctx, func() bool {
-		if t.loaded && t.tools == nil {
-			t.tools = newest(t.entries)
+		if t.until != t.changed {
+			t.tools, t.until = newest(t.entries), t.changed
 		}
 		tools = slices.Clone(t.tools)
-		return t.loaded
+		return true
 	})
 	if err != nil {
 		return nil, fmt.Errorf("registry: ask for the tools: %w", err)
@@ -78,7 +79,7 @@ func (t *Toolbox) Announcements(ctx context.Context) ([]schemas.ToolAnnouncement
 		all = slices.SortedFunc(maps.Values(t.entries), func(a, b schemas.ToolAnnouncement) int {
 			return cmp.Or(a.Queue().Compare(b.Queue()), cmp.Compare(a.Worker, b.Worker))
 		})
-		return t.loaded
+		return true
 	})
 	if err != nil {
 		return nil, fmt.Errorf("registry: ask for the announcements: %w", err)
@@ -88,14 +89,14 @@ func (t *Toolbox) Announcements(ctx context.Context) ([]schemas.ToolAnnouncement
 
 // Wait returns once all the named tools are announced. If ctx ends before, the error names those that are missing.
 func (t *Toolbox) Wait(ctx context.Context, names ...string) error {
-	var missing []string
+	missing := names
 	err := t.wait(ctx, func() bool {
 		announced := map[string]bool{}
 		for _, a := range t.entries {
 			announced[a.Name] = true
 		}
 		missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return announced[name] })
-		return t.loaded && len(missing) == 0
+		return len(missing) == 0
 	})
 	if err != nil {
 		return fmt.Errorf("registry: nobody announces %s: %w", strings.Join(missing, ", "), err)
@@ -110,26 +111,9 @@ func (t *Toolbox) Announced(ctx context.Context) (map[schemas.ToolQueue]bool, er
 		for _, a := range t.entries {
 			queues[a.Queue()] = true
 		}
-		return t.loaded
+		return true
 	})
 	return queues, err
-}
-
-// wait calls ok, under the lock, now and at every change until it is true.
-func (t *Toolbox) wait(ctx context.Context, ok func() bool) error {
-	for {
-		t.mu.Lock()
-		done, changed := ok(), t.changed
-		t.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // newest returns one definition per tool and workspace, sorted.
@@ -153,21 +137,8 @@ func since(a schemas.ToolAnnouncement) time.Time {
 	return at
 }
 
-func (t *Toolbox) change(f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f()
-	t.tools = nil
-	close(t.changed)
-	t.changed = make(chan struct{})
-}
-
-// record puts an entry of the bucket into entries, or takes it out.
-func (t *Toolbox) record(entries map[string]schemas.ToolAnnouncement, e entry) {
-	if e.deleted {
-		delete(entries, e.key)
-		return
-	}
+// read reads an entry of the bucket; before is what it said until now.
+func read(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
 	a, err := readAnnouncement(e.value)
 	if key := schemas.AnnouncementKey(a.Queue().Name(), a.Worker); err == nil && key != e.key {
 		err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name
@@ -175,15 +146,10 @@ func (t *Toolbox) record(entries map[string]schemas.ToolAnnouncement, e entry) {
 	if err == nil {
 		err = a.Queue().Check()
 	}
-	if err == nil && !bytes.Equal(a.Parameters, entries[e.key].Parameters) { // a heartbeat changes nothing
+	if err == nil && !bytes.Equal(a.Parameters, before.Parameters) { // a heartbeat changes nothing
 		err = toolargs.Check(a.Parameters)
 	}
-	if err != nil {
-		t.log.Warn("announcement ignored", "key", e.key, "err", err)
-		delete(entries, e.key)
-		return
-	}
-	entries[e.key] = a
+	return a, err
 }
 
 // readAnnouncement reads what a worker announces. It becomes part of the logs of sessions, so it has to keep to its

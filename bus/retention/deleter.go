@@ -34,9 +34,7 @@ type Deleter struct {
 // NewDeleter returns a Deleter on a connection that stays the caller's and has to outlive it.
 func NewDeleter(c *bus.Conn, o Options) *Deleter {
 	o.AbortWait = cmp.Or(o.AbortWait, 10*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Deleter{c, o}
 }
 

@@ -63,9 +63,7 @@ const (
 // NewKeeper returns a keeper that does nothing before [Keeper.Run].
 func NewKeeper(o KeeperOptions) *Keeper {
 	o.Interval, o.PerRound = cmp.Or(o.Interval, time.Minute), cmp.Or(o.PerRound, 200)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Keeper{o: o, sizes: map[string]measured{}}
 }
 

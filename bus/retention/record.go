@@ -108,9 +108,7 @@ func (d *Deleter) remove(ctx context.Context, r *record) error {
 const markTTL = 10 * time.Minute
 
 func conflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.Is(err, jetstream.ErrKeyExists) ||
-		errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	return errors.Is(err, jetstream.ErrKeyExists) || natsio.HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence)
 }
 
 // persist calls f again while nobody answers, for [natsio.AwayTimeout] at most.

@@ -84,9 +84,7 @@ func Run(ctx context.Context, nc *nats.Conn, o Options, endpoints ...Endpoint) e
 	if o.Busy == nil {
 		o.Busy = errors.New("too many requests at once")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &server{
 		o: o, nc: nc, started: time.Now().UTC(), slots: slots{most: o.Concurrency, held: map[string]int{}},
 		identity: micro.ServiceIdentity{Name: o.Name, ID: rand.Text(), Version: o.Version, Metadata: o.Metadata},

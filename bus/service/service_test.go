@@ -28,12 +28,16 @@ func (refusal) Answer() (code int, reason string, payload []byte) {
 func serve(t *testing.T, nc *nats.Conn, o service.Options, answer func(ctx context.Context, r service.Request) ([]byte,
 	error)) {
 	t.Helper()
+	serveEndpoint(t, nc, o, service.Endpoint{Subject: "agent.query.s1.e", Answer: answer})
+}
+
+func serveEndpoint(t *testing.T, nc *nats.Conn, o service.Options, e service.Endpoint) {
+	t.Helper()
+	e.Name, e.Queue = "e", "q"
 	o.Name, o.Version = "test", "1.2.3"
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- service.Run(ctx, nc, o, service.Endpoint{Name: "e", Subject: "agent.query.s1.e", Queue: "q", Answer: answer})
-	}()
+	go func() { done <- service.Run(ctx, nc, o, e) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

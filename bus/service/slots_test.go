@@ -18,31 +18,15 @@ func TestOneSessionLeavesRoom(t *testing.T) {
 	t.Parallel()
 	nc := bustest.New(t).NATS()
 	begun, end := make(chan struct{}), make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- service.Run(ctx, nc, service.Options{Name: "test", Version: "1.2.3", Concurrency: 4, Busy: refusal{},
-			Timeout: time.Minute,
-		}, service.Endpoint{Name: "e", Subject: "agent.query.*.e", Queue: "q",
-			Share: func(subject string) string { return strings.Split(subject, ".")[2] },
-			Answer: func(_ context.Context, r service.Request) ([]byte, error) {
-				if string(r.Data) == "slow" {
-					begun <- struct{}{}
-					<-end
-				}
-				return []byte("ok"), nil
-			}})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	bustest.Eventually(t, "the service is there", func() bool {
-		_, err := nc.Request("$SRV.PING.test", nil, time.Second)
-		return err == nil
-	})
+	serveEndpoint(t, nc, service.Options{Concurrency: 4, Busy: refusal{}, Timeout: time.Minute}, service.Endpoint{
+		Subject: "agent.query.*.e", Share: func(subject string) string { return strings.Split(subject, ".")[2] },
+		Answer: func(_ context.Context, r service.Request) ([]byte, error) {
+			if string(r.Data) == "slow" {
+				begun <- struct{}{}
+				<-end
+			}
+			return []byte("ok"), nil
+		}})
 	ask := func(session, want string) {
 		t.Helper()
 		m, err := nc.Request("agent.query."+session+".e", nil, 10*time.Second)

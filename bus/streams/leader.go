@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -47,14 +46,8 @@ func never(error) bool { return false }
 
 // leaderless reports whether an answer is that of servers that have no leader for what was asked.
 func leaderless(err error) bool {
-	return hasCode(err, errCodeLeaderless) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, nats.ErrNoResponders)
-}
-
-func hasCode(err error, code jetstream.ErrorCode) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == code
+	return natsio.HasCode(err, errCodeLeaderless) ||
+		natsio.IsAny(err, context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders)
 }
 
 // explain says what to do about servers that cannot keep the replicas that were asked for.
@@ -63,10 +56,10 @@ func (s spec) explain(err error) error {
 		return err
 	}
 	switch {
-	case hasCode(err, errCodeNotACluster):
+	case natsio.HasCode(err, errCodeNotACluster):
 		return fmt.Errorf("%d replicas need a cluster of at least %d servers, and this server stands alone: %w",
 			s.given.Replicas, s.given.Replicas, err)
-	case hasCode(err, errCodeNoPeers):
+	case natsio.HasCode(err, errCodeNoPeers):
 		return fmt.Errorf("%d replicas need as many servers with room for them: %w", s.given.Replicas, err)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 // Options configures [Setup]. A zero member leaves an existing stream as it is and gives a new one the default.
@@ -147,7 +148,7 @@ func (s spec) inspect(ctx context.Context, js jetstream.JetStream) error {
 func (s spec) apply(ctx context.Context, js jetstream.JetStream) error {
 	raced := func(err error) bool {
 		return errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrStreamNotFound) ||
-			hasCode(err, errCodeNoPeers)
+			natsio.HasCode(err, errCodeNoPeers)
 	}
 	err := awaitLeader(ctx, raced, func(ctx context.Context) error { return s.createOrUpdate(ctx, js) })
 	if err != nil {

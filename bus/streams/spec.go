@@ -95,6 +95,7 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 	set(&next.Replicas, s.given.Replicas)
 	set(&next.MaxMsgSize, s.given.MaxMsgSize)
 	set(&next.MaxBytes, s.given.MaxBytes)
+	set(&next.MaxMsgs, s.given.MaxMsgs)
 	set(&next.MaxAge, s.given.MaxAge)
 	set(&next.Duplicates, s.given.Duplicates)
 	if next.MaxAge > 0 {

@@ -229,9 +229,11 @@ func announcementSpec(o Options, bucket, description string, maxBytes int64) spe
 }
 
 // Inputs are there for runners to take; what they take is kept in the log.
+// Their pieces have 128 KiB, so that the messages are bounded for those who upload nothing in many.
 const (
-	inputBytes = 1 << 30
-	inputAge   = 24 * time.Hour
+	inputBytes    = 1 << 30
+	inputMessages = 1 << 16
+	inputAge      = 24 * time.Hour
 )
 
 // inputSpec is an object store that clients write. It allows no roll-ups, see timerSpec: with one, who uploads an input
@@ -242,9 +244,11 @@ func inputSpec(o Options) spec {
 		want: jetstream.StreamConfig{
 			Name: "OBJ_" + schemas.BucketInputs, Description: "inputs too big for a command",
 			Subjects: []string{prefix + ".C.>", prefix + ".M.>"}, Replicas: o.Replicas,
-			MaxBytes: inputBytes, MaxAge: inputAge, Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true,
+			MaxBytes: inputBytes, MaxMsgs: inputMessages, MaxAge: inputAge, Discard: jetstream.DiscardNew, AllowDirect: true,
+			DenyDelete: true,
 		},
-		given:     jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: inputBytes, MaxAge: inputAge},
+		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: inputBytes, MaxMsgs: inputMessages,
+			MaxAge: inputAge},
 		noRollups: true,
 	}
 }

@@ -53,9 +53,7 @@ type Site struct {
 // New checks the options.
 func New(o Options) (*Site, error) {
 	o.MaxRequests = cmp.Or(o.MaxRequests, 512)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Token != "" {
 		if err := CheckToken(o.Token); err != nil {
 			return nil, err

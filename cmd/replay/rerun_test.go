@@ -61,7 +61,7 @@ func TestRerunWithAnotherModel(t *testing.T) {
 	if !ok || first.Session != "s1" {
 		t.Errorf("the rerun begins with %+v", r.log("again")[0].Data)
 	}
-	for _, req := range r.model.requests("again") {
+	for _, req := range r.asked.Requests("again") {
 		if req.Model != ref("m2") || req.ThinkingLevel != schemas.ThinkingHigh {
 			t.Errorf("asked %s at %s", req.Model, req.ThinkingLevel)
 		}
@@ -129,7 +129,7 @@ func TestRerunStopsAtACallThatIsNotInTheLog(t *testing.T) {
 		!o.Answered[1].Missing || o.Answered[0].Seq == 0 {
 		t.Errorf("%+v", o)
 	}
-	if n := len(r.model.requests("again")); n != 2 {
+	if n := len(r.asked.Requests("again")); n != 2 {
 		t.Errorf("the model was asked %d times, want 2", n)
 	}
 }
@@ -166,7 +166,7 @@ func TestRerunGoesOnInTheMiddle(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, got)
 			continue
 		}
-		asked := r.model.requests(session)
+		asked := r.asked.Requests(session)
 		if len(asked[0].Messages) != c.messages || asked[0].Model != ref("m1") {
 			t.Errorf("%s: %s was first shown %d messages, want %d", c.name, asked[0].Model, len(asked[0].Messages), c.messages)
 		}

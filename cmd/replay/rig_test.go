@@ -18,6 +18,7 @@ import (
 	"github.com/loopbus/loopbus/bus/service"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/driver/drivertest"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -28,23 +29,16 @@ import (
 // wait is how long a test waits for what has to happen.
 const wait = 60 * time.Second
 
-// scripts is a model that plays a script for each of its names, and remembers what it was asked.
+// scripts is a model that plays a script for each of its names.
 type scripts struct {
 	byName map[string]driver.Model
 	gate   func(ctx context.Context, req schemas.ModelRequest) // if not nil, it is called before each reply
-
-	mu    sync.Mutex
-	asked []schemas.ModelRequest
 }
 
 func (s *scripts) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
-	s.mu.Lock()
-	s.asked = append(s.asked, req)
-	gate := s.gate
-	s.mu.Unlock()
 	return func(yield func(schemas.StreamEvent, error) bool) {
-		if gate != nil {
-			gate(ctx, req)
+		if s.gate != nil {
+			s.gate(ctx, req)
 		}
 		for e, err := range s.byName[req.Model.ID].Stream(ctx, req) {
 			if !yield(e, err) {
@@ -54,22 +48,11 @@ func (s *scripts) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq
 	}
 }
 
-// requests are those of a session.
-func (s *scripts) requests(session string) (list []schemas.ModelRequest) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, req := range s.asked {
-		if req.SessionID == session {
-			list = append(list, req)
-		}
-	}
-	return list
-}
-
 // rig is a world with a toolworker and a client, in which runners can be started.
 type rig struct {
 	*world
 	model  *scripts
+	asked  *drivertest.Recorder // of the model
 	client *client.Client
 
 	mu  sync.Mutex
@@ -88,6 +71,7 @@ func note(text string, args ...string) scripted.Response {
 func newRig(t *testing.T, byName map[string]driver.Model) *rig {
 	t.Helper()
 	r := &rig{world: newWorld(t), model: &scripts{byName: byName}}
+	r.asked = &drivertest.Recorder{Model: r.model}
 	var err error
 	if r.client, err = client.New(r.conn.NATS(), client.Options{Name: t.Name()}); err != nil {
 		t.Fatal(err)
@@ -146,7 +130,7 @@ func (r *rig) runner(id string) (kill func()) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(conn.Close)
-	runner, err := wiring.New(r.ctx(), conn, wiring.Options{ID: id, Host: host.Options{Deps: driver.Deps{Model: r.model},
+	runner, err := wiring.New(r.ctx(), conn, wiring.Options{ID: id, Host: host.Options{Deps: driver.Deps{Model: r.asked},
 		Defaults: schemas.RunConfig{Model: ref("m1"), ThinkingLevel: schemas.ThinkingLow}}})
 	if err != nil {
 		r.t.Fatal(err)

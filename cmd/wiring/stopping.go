@@ -40,7 +40,7 @@ func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func(
 	return h.host.Deliver(ctx, c, entered)
 }
 
-func (h *stopping) Owns(ctx context.Context, session string) bool { return h.host.Owns(ctx, session) }
+func (h *stopping) Owns(ctx context.Context, session string) error { return h.host.Owns(ctx, session) }
 
 func (h *stopping) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
 	return h.host.Reject(ctx, session, r)

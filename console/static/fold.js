@@ -65,12 +65,12 @@ export class Fold {
     this.run = null;
     this.streaming = null;
     this.waiting.clear();
-    this.lastEnd = { seq: e.seq, ...d };
     for (const call of this.#calls.values()) {
       if (call.state === "running" || call.state === "waiting") this.#touch(call, { state: "lost" });
     }
     this.#open = [];
     const bad = d.terminationReason === "error" || d.terminationReason?.startsWith("timeout") || d.terminationReason?.startsWith("idle");
+    this.lastEnd = { seq: e.seq, bad, ...d };
     this.#add({
       key: `e${e.seq}`, kind: "end", seq: e.seq, time: e.time, tone: bad ? "bad" : "quiet", reason: REASON[d.terminationReason] ??
         d.terminationReason, text: d.errorMessage, turns: d.turns, usage: d.usage, durationMs: d.durationMs,

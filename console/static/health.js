@@ -1,6 +1,6 @@
 // What is not as it should be in a deployment, the worst first. It is pure.
 
-import { count, cost } from "./format.js";
+import { count, cost, many } from "./format.js";
 
 /** The name of the queue that a tool's calls wait in. */
 export const queueOf = (t) => [t.name, ...(t.version || t.workspace ? [t.version ?? ""] : []), ...(t.workspace ? [t.workspace] : [])].join("=");
@@ -34,10 +34,10 @@ export function problems(seen) {
   const served = new Set(of("tools").map(queueOf));
   for (const q of of("calls")) {
     const calls = q.pending + q.atWork;
-    if (!served.has(q.name) && calls > 0) add("tools", `${calls} calls in the queue ${q.name}, which nobody serves`, true);
-    else if (q.redelivered > 0) add("tools", `${q.redelivered} calls in the queue ${q.name} were delivered again`);
+    if (!served.has(q.name) && calls > 0) add("tools", `${many(calls, "call")} in the queue ${q.name}, which nobody serves`, true);
+    else if (q.redelivered > 0) add("tools", `${many(q.redelivered, "call")} delivered again in the queue ${q.name}`);
   }
-  if (seen.dead?.value?.count > 0) add("dead", `${seen.dead.value.count} dead letters`, true);
+  if (seen.dead?.value?.count > 0) add("dead", `${many(seen.dead.value.count, "dead letter")}`, true);
   for (const p of of("profiles")) {
     const u = used(p);
     if (u?.share >= 1) add("profiles", `the budget of ${p.name} is used up: ${budgetText(p)}`, true);

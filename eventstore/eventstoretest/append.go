@@ -224,7 +224,7 @@ func testInterleavings(t *testing.T, s Store) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	ctx := contextFor(t)
 	sources := []string{"/a", "/b", "/c"}
-	logs := make([]Log, len(sources))
+	logs := make([]*eventstore.Log, len(sources))
 	seqs := make([]uint64, len(sources))
 	var want []schemas.Event
 	conflicts := 0

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // hand hands events over.
-func hand(t *testing.T, l Log, events ...schemas.Event) {
+func hand(t *testing.T, l *eventstore.Log, events ...schemas.Event) {
 	t.Helper()
 	for _, e := range events {
 		if err := l.Append(contextFor(t), e); err != nil {

@@ -38,7 +38,7 @@ func testSnapshot(t *testing.T, s Store) {
 		if err := l.SaveSnapshot(ctx, 1, seq, state); err != nil {
 			t.Fatalf("save %d bytes: %v", len(state), err)
 		}
-		for name, l := range map[string]Log{"same log": l, "log opened again": mustOpen(t, s, "s1")} {
+		for name, l := range map[string]*eventstore.Log{"same log": l, "log opened again": mustOpen(t, s, "s1")} {
 			got, at, err := l.Snapshot(ctx, 1)
 			if err != nil || at != seq || !bytes.Equal(got, state) {
 				t.Fatalf("%s: snapshot of %d bytes at %d: %v; want %d bytes at %d", name, len(got), at, err, len(state), seq)

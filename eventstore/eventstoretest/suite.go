@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -54,7 +55,7 @@ func contextFor(t *testing.T) context.Context {
 	return ctx
 }
 
-func mustOpen(t *testing.T, s Store, session string) Log {
+func mustOpen(t *testing.T, s Store, session string) *eventstore.Log {
 	t.Helper()
 	l, err := s.Open(contextFor(t), session)
 	if err != nil {
@@ -65,21 +66,16 @@ func mustOpen(t *testing.T, s Store, session string) Log {
 }
 
 // mustAppend appends events and flushes.
-func mustAppend(t *testing.T, l Log, events ...schemas.Event) {
+func mustAppend(t *testing.T, l *eventstore.Log, events ...schemas.Event) {
 	t.Helper()
-	ctx := contextFor(t)
-	for _, e := range events {
-		if err := l.Append(ctx, e); err != nil {
-			t.Fatalf("append %s: %v", e.ID(), err)
-		}
-	}
-	if err := l.Flush(ctx); err != nil {
+	hand(t, l, events...)
+	if err := l.Flush(contextFor(t)); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
 }
 
 // appendFlush appends one event and flushes, and returns the first error.
-func appendFlush(ctx context.Context, l Log, e schemas.Event) error {
+func appendFlush(ctx context.Context, l *eventstore.Log, e schemas.Event) error {
 	if err := l.Append(ctx, e); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestASessionIsBranched(t *testing.T) {
 		len(branched[0].Messages) != 2 {
 		t.Fatalf("branched %+v", branched)
 	}
-	got := r.model.requests("s2")
+	got := r.asked.Requests("s2")
 	if len(got) != 1 || len(got[0].Messages) != 3 || got[0].SystemPrompt != "Be kind." {
 		t.Errorf("asked %+v", got)
 	}
@@ -75,7 +75,7 @@ func TestAModelInterruptsItsRun(t *testing.T) {
 	r := start(t, nil)
 	log := r.Prompted(t, "s1", `call agent_interrupt {}`, 1)
 	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndAbort}, system.Reasons(log)); d != "" ||
-		len(r.model.requests("s1")) != 1 {
-		t.Errorf("ends (-want +got):\n%s\nafter %d model calls", d, len(r.model.requests("s1")))
+		len(r.asked.Requests("s1")) != 1 {
+		t.Errorf("ends (-want +got):\n%s\nafter %d model calls", d, len(r.asked.Requests("s1")))
 	}
 }

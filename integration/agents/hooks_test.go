@@ -205,7 +205,7 @@ func TestServicesBeginRuns(t *testing.T) {
 	if d := cmp.Diff([]string{"hello", "Yesterday: rain."}, system.Said(log)); d != "" {
 		t.Errorf("said (-want +got):\n%s", d)
 	}
-	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "Be kind. Be brief." ||
+	if got := r.asked.Requests("s1"); len(got) != 1 || got[0].SystemPrompt != "Be kind. Be brief." ||
 		len(got[0].Messages) != 2 {
 		t.Errorf("asked %+v", got)
 	}
@@ -224,7 +224,7 @@ func TestServicesPruneTheContext(t *testing.T) {
 	})
 	r.Prompted(t, "s1", "one", 1)
 	log := r.Prompted(t, "s1", "two", 2)
-	if got := r.model.requests("s1"); len(got) != 2 || len(got[1].Messages) != 1 {
+	if got := r.asked.Requests("s1"); len(got) != 2 || len(got[1].Messages) != 1 {
 		t.Errorf("asked %+v", got)
 	}
 	if d := cmp.Diff([]string{"one", "two"}, system.Said(log)); d != "" {
@@ -264,7 +264,7 @@ func TestServicesReplaceMessages(t *testing.T) {
 			t.Errorf("reply %q", text)
 		}
 	}
-	got := r.model.requests("s1")
+	got := r.asked.Requests("s1")
 	last := got[len(got)-1].Messages
 	result, ok := last[len(last)-1].(*schemas.ToolResultMessage)
 	if !ok || result.Content.JoinText() != "clean" || result.ToolCallID == "forged" {

@@ -26,7 +26,7 @@ func TestSessionsFollowProfiles(t *testing.T) {
 		Limits: &schemas.Limits{MaxTurns: 1}})
 	r.follow("s1", "reviewer")
 	log := r.Prompted(t, "s1", `call echo {"v":"x"}`, 1)
-	if got := r.model.requests("s1"); len(got) != 1 || got[0].SystemPrompt != "You review." ||
+	if got := r.asked.Requests("s1"); len(got) != 1 || got[0].SystemPrompt != "You review." ||
 		got[0].ThinkingLevel != "low" ||
 		len(got[0].Tools) != 1 || got[0].Tools[0].Name != "echo" {
 		t.Errorf("asked %+v", got)
@@ -39,7 +39,7 @@ func TestSessionsFollowProfiles(t *testing.T) {
 	}
 	r.Send(t, "s1", &schemas.SetSystemPrompt{SystemPrompt: "My own."})
 	r.Prompted(t, "s1", "hello", 2)
-	if got := r.model.requests("s1"); got[len(got)-1].SystemPrompt != "My own." {
+	if got := r.asked.Requests("s1"); got[len(got)-1].SystemPrompt != "My own." {
 		t.Errorf("the session's own prompt: %q", got[len(got)-1].SystemPrompt)
 	}
 }
@@ -62,7 +62,7 @@ func TestAMissingProfileEndsTheRun(t *testing.T) {
 	r := start(t, func(h *host.Options) { h.Profile = "house" })
 	log := r.Prompted(t, "s1", "hello", 1)
 	if d := cmp.Diff([]schemas.TerminationReason{schemas.EndError}, system.Reasons(log)); d != "" ||
-		len(r.model.requests("s1")) != 0 {
+		len(r.asked.Requests("s1")) != 0 {
 		t.Errorf("ends (-want +got):\n%s", d)
 	}
 }
@@ -94,7 +94,7 @@ func TestProfilesHaveABudget(t *testing.T) {
 			t.Errorf("%s is warned (-want +got):\n%s", c.session, d)
 		}
 	}
-	if n := len(r.model.requests("s4")); n != 0 {
+	if n := len(r.asked.Requests("s4")); n != 0 {
 		t.Errorf("the model was called %d times without a budget", n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/driver/drivertest"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
@@ -25,23 +26,17 @@ import (
 	"github.com/loopbus/loopbus/tools/pipeline"
 )
 
-// recorder is a model that remembers what it was asked.
-type recorder struct {
+// spending is a model whose replies have a usage.
+type spending struct {
 	driver.Model
 	usage schemas.Usage // of each reply, where it is not zero
-
-	mu    sync.Mutex
-	asked []schemas.ModelRequest
 }
 
-func (r *recorder) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
-	r.mu.Lock()
-	r.asked = append(r.asked, req)
-	r.mu.Unlock()
+func (s *spending) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
-		for e, err := range r.Model.Stream(ctx, req) {
-			if e.Terminal() && r.usage != (schemas.Usage{}) {
-				e.Message.Usage = r.usage
+		for e, err := range s.Model.Stream(ctx, req) {
+			if e.Terminal() && s.usage != (schemas.Usage{}) {
+				e.Message.Usage = s.usage
 			}
 			if !yield(e, err) {
 				return
@@ -50,24 +45,13 @@ func (r *recorder) Stream(ctx context.Context, req schemas.ModelRequest) iter.Se
 	}
 }
 
-// requests are those of a session.
-func (r *recorder) requests(session string) (list []schemas.ModelRequest) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, req := range r.asked {
-		if req.SessionID == session {
-			list = append(list, req)
-		}
-	}
-	return list
-}
-
 // rig is a system with everything a runner has, and the connection that services and people use.
 type rig struct {
 	*system.System
 	t     *testing.T
 	conn  *bus.Conn
-	model *recorder
+	model *spending
+	asked *drivertest.Recorder // of the model
 
 	mu  sync.Mutex
 	ran []string // arguments the tool "note" was executed with
@@ -77,7 +61,8 @@ type rig struct {
 func start(t *testing.T, change func(h *host.Options)) *rig {
 	t.Helper()
 	server := system.StartServer(t, false)
-	r := &rig{t: t, conn: system.Connect(t, server.ClientURL(), "services"), model: &recorder{Model: &rehearsal.Model{}}}
+	r := &rig{t: t, conn: system.Connect(t, server.ClientURL(), "services"), model: &spending{Model: &rehearsal.Model{}}}
+	r.asked = &drivertest.Recorder{Model: r.model}
 	profiles := registry.NewProfiles(r.conn, host.ErrNoProfile, nil)
 	t.Cleanup(profiles.Close)
 	extensions, err := extension.Tools(system.Client(t, r.conn))
@@ -85,7 +70,7 @@ func start(t *testing.T, change func(h *host.Options)) *rig {
 		t.Fatal(err)
 	}
 	r.System = system.Start(t, server.ClientURL(), system.Options{
-		Model: r.model, Tools: append(extensions, r.note("note", ""), r.note("careful", "notes:write")),
+		Model: r.asked, Tools: append(extensions, r.note("note", ""), r.note("careful", "notes:write")),
 		Host: func(h *host.Options) {
 			h.Services, h.Profiles, h.Budgets, h.Pipeline = bus.NewHooks(r.conn), profiles, bus.NewBudgets(r.conn),
 				pipeline.Build

@@ -56,7 +56,7 @@ func TestASessionIsATree(t *testing.T) {
 		t.Fatalf("navigate to a user's message: %q, %v", text, err)
 	}
 	r.Prompted(t, "s1", "three", 3)
-	if got := strings.Join(said(r.model.requests("s1")[2].Messages), "|"); strings.Contains(got, "two") ||
+	if got := strings.Join(said(r.asked.Requests("s1")[2].Messages), "|"); strings.Contains(got, "two") ||
 		strings.Contains(got, "beware") ||
 		!strings.HasPrefix(got, "one|") ||
 		!strings.HasSuffix(got, "|three") {
@@ -66,7 +66,7 @@ func TestASessionIsATree(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Prompted(t, "s1", "four", 4)
-	got := strings.Join(said(r.model.requests("s1")[3].Messages), "|")
+	got := strings.Join(said(r.asked.Requests("s1")[3].Messages), "|")
 	if strings.Contains(got, "three") || !strings.Contains(got, "|two|") || !strings.HasSuffix(got, "|four") {
 		t.Errorf("back on the branch the model is shown %s", got)
 	}

@@ -1,42 +1,25 @@
 package client_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"iter"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/system"
-	"github.com/loopbus/loopbus/loop/driver"
+	"github.com/loopbus/loopbus/loop/driver/drivertest"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// recorded is a model that keeps what it is asked.
-type recorded struct {
-	driver.Model
-	mu       sync.Mutex
-	requests []schemas.ModelRequest
-}
-
-func (r *recorded) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requests = append(r.requests, req)
-	return r.Model.Stream(ctx, req)
-}
 
 // An input over the size of a command is uploaded, and comes to the model whole. Sent again it is uploaded again: who
 // uploads cannot see what is there.
 func TestInputsByReference(t *testing.T) {
 	t.Parallel()
-	model := &recorded{Model: scripted.New(scripted.Text("a picture"))}
+	model := &drivertest.Recorder{Model: scripted.New(scripted.Text("a picture"))}
 	s := system.StartAlone(t, system.Options{Model: model})
 	c := connect(t, s.URL)
 	image := schemas.Image{MimeType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 2<<20))}
@@ -50,13 +33,14 @@ func TestInputsByReference(t *testing.T) {
 			t.Errorf("got %+v", res)
 		}
 	}
-	got := model.requests[0].Messages
+	asked := model.Requests("s1")
+	if len(asked) != 1 {
+		t.Fatalf("the model was asked %d times", len(asked))
+	}
+	got := asked[0].Messages
 	message, ok := got[len(got)-1].(*schemas.UserMessage)
 	if !ok || len(message.Content) != 2 || message.Content[1] != schemas.Content(image) {
 		t.Errorf("the model got another input than was sent")
-	}
-	if n := len(model.requests); n != 1 {
-		t.Errorf("the model was asked %d times", n)
 	}
 	info, err := c.NATS().Request("$JS.API.STREAM.INFO.OBJ_"+schemas.BucketInputs,
 		[]byte(`{"subjects_filter":"$O.*.M.>"}`),

@@ -72,9 +72,9 @@ func TestAccessibility(t *testing.T) {
 	eval[bool](page, "(document.querySelector('.virtual').focus(), true)")
 	press("j")
 	page.until("the row has the focus", "document.activeElement.matches('.row')")
-	press(enter)
+	page.enters()
 	page.until("the answer is there", "document.querySelector('.answer .primary')")
 	eval[bool](page, "(document.querySelector('.answer .primary').focus(), true)")
-	press(enter)
+	page.enters()
 	page.shows(".end", "done")
 }

@@ -76,7 +76,7 @@ func TestRunAgainSideBySide(t *testing.T) {
 	page.until("both are side by side", "/^#\\/s\\/s1\\/with\\/s-/.test(location.hash)")
 	for _, side := range []string{":first-child", ":last-child"} {
 		page.shows(".two > "+side+" .message.user", "count the apples")
-		page.shows(".two > "+side+" .end", "done: 1 turns")
+		page.shows(".two > "+side+" .end", "done: 1 turn,")
 	}
 	other := strings.TrimPrefix(eval[string](page, "location.hash"), "#/s/s1/with/")
 	page.shows(".pair table", other)

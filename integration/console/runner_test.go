@@ -28,14 +28,17 @@ func startRunner(t *testing.T) string {
 	if err := process.Build(dir, "cmd/runner"); err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(dir, "output")
+	out, workspace := filepath.Join(dir, "output"), filepath.Join(dir, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{"notes.txt": "apples\npears\n", "todo.txt": "- count the apples\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(workspace, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p, err := process.Start(process.Command{
-		Name: "runner", Path: filepath.Join(dir, "runner"), Dir: dir, Log: out,
+		Name: "runner", Path: filepath.Join(dir, "runner"), Dir: workspace, Log: out,
 		Args: []string{"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--model", "rehearsal", "--tools",
 			"read,ls,edit,write", "--approve", "write", "--store", filepath.Join(dir, "store")},
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir},

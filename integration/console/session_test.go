@@ -18,6 +18,18 @@ const (
 	reply = ".message.assistant .text"
 )
 
+// speaking is a page that shows a model in the middle of its reply, which goes on when the model is released.
+func speaking(t *testing.T) (*world, *window, *system.Gated) {
+	t.Helper()
+	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
+	w := newWorld(t, system.Options{Model: model})
+	t.Cleanup(model.Release)
+	page := w.open("#/s/s1")
+	page.types(box, "go"+enter)
+	page.shows(reply, "a repl")
+	return w, page, model
+}
+
 // A newcomer prompts, sees tokens arriving, steers, reloads in the middle of the reply and has all of it, and sees the
 // end; so does somebody in a second window.
 func TestPromptAndSteer(t *testing.T) {
@@ -63,12 +75,7 @@ func TestPromptAndSteer(t *testing.T) {
 
 // A run is aborted; what was queued can be withdrawn; what is refused says why.
 func TestAbortAndWithdraw(t *testing.T) {
-	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
-	w := newWorld(t, system.Options{Model: model})
-	t.Cleanup(model.Release)
-	page := w.open("#/s/s1")
-	page.types(box, "go"+enter)
-	page.shows(reply, "a repl")
+	w, page, _ := speaking(t)
 	page.choose(".composer select", "followUp")
 	page.types(box, "and then"+enter)
 	page.shows(".queue .card", "and then")
@@ -90,19 +97,14 @@ func TestAbortAndWithdraw(t *testing.T) {
 
 // The server is restarted under the page, in the middle of a reply: the page goes on by itself and lacks nothing.
 func TestServerRestart(t *testing.T) {
-	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
-	w := newWorld(t, system.Options{Model: model})
-	t.Cleanup(model.Release)
-	page := w.open("#/s/s1")
-	page.types(box, "go"+enter)
-	page.shows(reply, "a repl")
+	w, page, model := speaking(t)
 	w.server.Shutdown()
 	page.shows(".link.down", "Connecting again")
 	w.startServer()
 	page.shows(".link.up", "connected")
 	model.Release()
 	page.shows(reply, "a reply that is long enough")
-	page.shows(".end", "done: 1 turns")
+	page.shows(".end", "done: 1 turn,")
 	page.types(box, "again"+enter)
 	page.until("there are two runs", "document.querySelectorAll('.end').length === 2")
 	want := len(w.LogOf(t, "s1"))

@@ -101,12 +101,7 @@ func TestSettings(t *testing.T) {
 
 // What is said as an interruption ends the run under way and begins another.
 func TestInterrupt(t *testing.T) {
-	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
-	w := newWorld(t, system.Options{Model: model})
-	t.Cleanup(model.Release)
-	page := w.open("#/s/s1")
-	page.types(box, "go"+enter)
-	page.shows(reply, "a repl")
+	_, page, model := speaking(t)
 	page.choose(".composer select", "interrupt")
 	page.types(box, "something else"+enter)
 	page.shows(".end", "aborted")

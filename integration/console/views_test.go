@@ -142,10 +142,10 @@ func TestFleet(t *testing.T) {
 	page.shows("section[aria-label=Tools]", "bench")
 	page.shows("section[aria-label=Models]", "scripted")
 	page.shows("section[aria-label='Dead letters'] .card", "agent.cmd.s1.prompt")
-	page.shows(".health", "1 dead letters")
+	page.shows(".health", "1 dead letter")
 	page.click(".card button", "Discard")
 	page.shows("section[aria-label='Dead letters']", "There are none.")
-	page.lacks(".health", "dead letters")
+	page.lacks(".health", "dead letter")
 }
 
 // A dead letter is sent again, to where it was.
@@ -161,7 +161,7 @@ func TestADeadLetterIsSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := w.open("#/fleet")
-	page.shows(".health", "1 dead letters")
+	page.shows(".health", "1 dead letter")
 	page.shows("section[aria-label='Dead letters'] .card", "nobody was there")
 	page.click(".card button", "Send again")
 	page.shows("section[aria-label='Dead letters']", "There are none.")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -163,7 +164,25 @@ func (w *window) choose(selector, value string) {
 // types types into an element, as a person does.
 func (w *window) types(selector, text string) {
 	w.t.Helper()
+	text, entered := strings.CutSuffix(text, enter)
 	w.do(chromedp.SendKeys(selector, text))
+	if entered {
+		w.enters()
+	}
+}
+
+// enters presses the key Enter where the focus is. The browser decides whether that writes something, which depends on
+// what the page makes of it; a key of chromedp's writes it in any case.
+func (w *window) enters() {
+	w.t.Helper()
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		_, err := chromedp.Call(w.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Enter",
+			Code: "Enter", Text: map[bool]string{true: enter}[kind == input.DispatchKeyEventTypeKeyDown],
+			WindowsVirtualKeyCode: 13})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 const enter = kb.Enter

@@ -89,7 +89,7 @@ type counted struct {
 }
 
 // Owns is that of the handler within: that of a runner has it.
-func (c counted) Owns(ctx context.Context, session string) bool {
+func (c counted) Owns(ctx context.Context, session string) error {
 	return c.Handler.(inbox.Owner).Owns(ctx, session)
 }
 

@@ -18,7 +18,7 @@ import (
 type handler interface {
 	Deliver(ctx context.Context, c schemas.Command, entered func()) error
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
-	Owns(ctx context.Context, session string) bool
+	Owns(ctx context.Context, session string) error
 }
 
 // inbox is the world as a runner's [reader.Reader] sees it: its queue, and its handler.
@@ -92,7 +92,7 @@ func (in *inbox) Stop() { in.reads.Store(nil) }
 // receive takes in a delivery.
 func (in *inbox) receive(c *reader.Consumer, d delivery) {
 	if in.reads.Load() == c {
-		m := &reader.Message{Seq: d.seq, Partition: d.partition, Session: d.cmd.Session, Body: d.message,
+		m := &reader.Message{Seq: d.seq, Partition: d.partition, Session: d.cmd.Session, Body: &content{message: d.message},
 			Presses: d.cmd.Data.CommandKind() != schemas.CommandPrompt}
 		in.reader.Receive(c, d.nth, m, fmt.Sprintf("%s %d", c.Name, d.seq))
 	}
@@ -121,7 +121,21 @@ func (in *inbox) Ack(settle string) {
 func (in *inbox) Gone(ctx context.Context, m *reader.Message) bool {
 	gone, err := ask(ctx, in.process, fmt.Sprintf("%d gone", m.Seq),
 		func() (bool, error) { return !in.queue.has(m.Seq), nil })
+	if err == nil && !gone {
+		m.Body.(*content).lacks = false
+	}
 	return err == nil && gone
+}
+
+// content is what a runner has of a message.
+type content struct {
+	*message
+	lacks bool
+}
+
+func (c *content) LetGo() bool {
+	c.lacks = true
+	return true
 }
 
 // Deliver is the handler's, with the times at which the process may be suspended before and after.
@@ -157,7 +171,10 @@ func (in *inbox) between(ctx context.Context, m *reader.Message, do func(context
 	if err := in.pass(what("enters")); err != nil {
 		return err
 	}
-	err := do(ctx, m.Body.(*message))
+	if m.Body.(*content).lacks {
+		return errNoAnswer // to the question whether it is gone
+	}
+	err := do(ctx, m.Body.(*content).message)
 	if err != nil {
 		in.note("%s: could not deliver %d: %v", in.name, m.Seq, err)
 	}
@@ -165,10 +182,9 @@ func (in *inbox) between(ctx context.Context, m *reader.Message, do func(context
 	return errors.Join(err, in.pass(what("settles")))
 }
 
-func (in *inbox) Owns(ctx context.Context, session string) bool { return in.handler.Owns(ctx, session) }
+func (in *inbox) Owns(ctx context.Context, session string) error {
+	return in.handler.Owns(ctx, session)
+}
 
 // Attempt counts nothing: no command of the simulation kills its runner.
 func (in *inbox) Attempt(context.Context, uint64) (lost int, end func()) { return 0, func() {} }
-
-func (in *inbox) Keep(*reader.Message)    {}
-func (in *inbox) Release(*reader.Message) {}

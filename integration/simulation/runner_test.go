@@ -105,7 +105,7 @@ func (r *runner) lost(session string) (bool, time.Time) {
 }
 
 // goesOn is called when a model's reply continues. A runner that is awake must leave a session that it has lost: by
-// then it has missed its consumer, has read anew, and asked the log.
+// then it has missed its consumer, has read anew, and asked the log; or has asked because it was time to.
 func (r *runner) goesOn(session string) {
 	lost, at := r.lost(session)
 	if woke := r.awakeSince(); woke.After(at) {
@@ -116,7 +116,7 @@ func (r *runner) goesOn(session string) {
 	}
 }
 
-const leaveWithin = 10 * time.Second
+const leaveWithin = 20 * time.Second
 
 // maxPause is after how long a suspension a runner has to make sure that a session is its own.
 const maxPause = 400 * time.Millisecond

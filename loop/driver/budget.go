@@ -17,53 +17,68 @@ func (d *Driver) profileBudget() (profile string, b schemas.ProfileBudget, ok bo
 	return profile, b, d.o.Budgets != nil && profile != "" && b.Limited()
 }
 
+// profileUse is what all sessions of a profile have used of their budget.
+type profileUse struct {
+	budget schemas.ProfileBudget
+	tokens int64
+	cost   float64
+}
+
+// reached reports whether a share of the budget is used up.
+func (u profileUse) reached(share float64) bool {
+	b := u.budget
+	return b.MaxTokens > 0 && float64(u.tokens) >= share*float64(b.MaxTokens) ||
+		b.MaxCost > 0 && u.cost >= share*b.MaxCost
+}
+
+// profileUse asks for the use of the run's profile, once every reply of this driver is counted. It is zero where
+// nothing bounds the profile.
+func (d *Driver) profileUse(ctx context.Context) (u profileUse, err error) {
+	profile, budget, ok := d.profileBudget()
+	if !ok {
+		return u, nil
+	}
+	if err := d.counted(ctx); err != nil {
+		return u, err
+	}
+	u.budget = budget
+	err = d.outside("budget", func() (err error) {
+		u.tokens, u.cost, err = d.o.Budgets.Spent(ctx, profile, budget.Per, d.o.Clock.Now())
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("budget of profile %s: %w", profile, err)
+	}
+	return u, err
+}
+
 // overProfile checks the budget of the run's profile before a model is called. Where it is used up it ends the run in
 // place of a reply, and returns true; where a share of it is, it says so once per run. A budget that cannot be read
 // ends the run too.
 func (d *Driver) overProfile(ctx context.Context) (refused bool, err error) {
-	profile, budget, ok := d.profileBudget()
-	if !ok {
-		return false, nil
-	}
-	if err := d.counted(ctx); err != nil {
-		return true, err
-	}
-	now := d.o.Clock.Now()
-	var tokens int64
-	var cost float64
-	err = d.outside("budget", func() (err error) {
-		tokens, cost, err = d.o.Budgets.Spent(ctx, profile, budget.Per, now)
-		return err
-	})
-	if ctx.Err() != nil {
+	u, err := d.profileUse(ctx)
+	switch {
+	case ctx.Err() != nil:
 		return true, ctx.Err()
-	}
-	if err != nil {
-		return true, d.fail(ctx, fmt.Errorf("budget of profile %s: %w", profile, err))
-	}
-	if spent(tokens, cost, budget, 1) {
-		reply := &schemas.AssistantMessage{
-			StopReason: schemas.StopError, ErrorMessage: textOverProfile, Timestamp: now.UnixMilli(),
-		}
+	case err != nil:
+		return true, d.fail(ctx, err)
+	case u.reached(1):
+		reply := &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: textOverProfile}
 		return true, d.failWith(ctx, reply, schemas.MessageEnd{TerminationReason: schemas.EndBudget})
 	}
-	warned := false
+	warned, b := false, u.budget
 	d.View(func(s *loop.State) { warned = s.Run != nil && s.Run.Warned[schemas.BudgetProfile] })
-	if warned || budget.WarnShare <= 0 || !spent(tokens, cost, budget, budget.WarnShare) {
+	if warned || b.WarnShare <= 0 || !u.reached(b.WarnShare) {
 		return false, nil
 	}
 	w := &schemas.BudgetWarning{Scope: schemas.BudgetProfile}
-	if budget.MaxTokens > 0 {
-		w.Tokens, w.MaxTokens = tokens, budget.MaxTokens
+	if b.MaxTokens > 0 {
+		w.Tokens, w.MaxTokens = u.tokens, b.MaxTokens
 	}
-	if budget.MaxCost > 0 {
-		w.Cost, w.MaxCost = cost, budget.MaxCost
+	if b.MaxCost > 0 {
+		w.Cost, w.MaxCost = u.cost, b.MaxCost
 	}
 	return false, d.emit(ctx, w, "")
-}
-
-func spent(tokens int64, cost float64, b schemas.ProfileBudget, share float64) bool {
-	return b.MaxTokens > 0 && float64(tokens) >= share*float64(b.MaxTokens) || b.MaxCost > 0 && cost >= share*b.MaxCost
 }
 
 // recountWithin is how old a reply may be that is counted once more when a session is loaded. Counters know the ids

@@ -42,10 +42,7 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	var ready []schemas.ToolRequest
 	beyond := d.beyondWindow()
 	for _, i := range step.Calls {
-		if !step.Aborted && beyond[i] && d.isQueued(i) {
-			continue
-		}
-		req, err := d.beginCall(ctx, i, step.Aborted)
+		req, err := d.beginCall(ctx, i, step.Aborted, beyond[i])
 		if err != nil {
 			return err
 		}
@@ -72,13 +69,13 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 // beginCall begins and prepares one call. It returns nil where the call is out already, or has been answered without
 // being executed. A call that an earlier process began is not dispatched once the run is to end: the driver only waits
 // for it.
-func (d *Driver) beginCall(ctx context.Context, i int, aborted bool) (*schemas.ToolRequest, error) {
+func (d *Driver) beginCall(ctx context.Context, i int, aborted, beyond bool) (*schemas.ToolRequest, error) {
 	call, refusal, ok := d.call(i)
 	if !ok || call.Key != "" && d.out(call, aborted) {
 		return nil, nil
 	}
 	if f := d.flights[call.Key]; f != nil && f.queued {
-		return d.dequeue(ctx, call, f, aborted)
+		return d.dequeue(ctx, call, f, aborted, beyond)
 	}
 	if aborted && call.Key != "" && refusal == "" {
 		d.flights[call.Key] = new(flight)
@@ -103,22 +100,21 @@ func (d *Driver) beginCall(ctx context.Context, i int, aborted bool) (*schemas.T
 	if refusal != "" {
 		return nil, d.refuse(ctx, call, refusal)
 	}
-	args, refusal, err := d.prepare(ctx, call)
-	if err != nil {
-		return nil, err
+	args, err := d.prepare(ctx, call)
+	if err == nil {
+		args, err = d.approve(ctx, i, args)
 	}
-	waits := false
-	if refusal == "" {
-		args, waits, refusal, err = d.approve(ctx, i, args)
+	if err == nil {
+		err = d.beginSubagent(ctx, call, args)
 	}
-	if !waits && err == nil && refusal == "" {
-		refusal, err = d.beginSubagent(ctx, call, args)
-	}
+	var refused refusalError
 	switch {
-	case waits || err != nil:
+	case errors.As(err, &refused):
+		return nil, d.refuse(ctx, call, string(refused))
+	case errors.Is(err, errWaits):
+		return nil, nil
+	case err != nil:
 		return nil, err
-	case refusal != "":
-		return nil, d.refuse(ctx, call, refusal)
 	}
 	d.flights[call.Key] = &flight{args: args}
 	return d.toolRequest(call, args), nil
@@ -191,10 +187,7 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 			// The call may be on its way: the next process that loads the session checks before it dispatches the call.
 			return fmt.Errorf("dispatch call %s of session %s: %w", req.Call, d.session, err)
 		}
-		d.arrive(arrival{call: req.Call, result: &schemas.ToolResponse{
-			Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, IsError: true,
-			Result: schemas.ErrorResult(fmt.Sprintf("Tool %s cannot be called: %v", req.ToolName, err)),
-		}})
+		d.answer(req.Call, schemas.ErrorResult(fmt.Sprintf("Tool %s cannot be called: %v", req.ToolName, err)), true)
 	}
 	return nil
 }
@@ -215,13 +208,6 @@ func (d *Driver) beyondWindow() (beyond []bool) {
 	return beyond
 }
 
-// isQueued reports whether a call of the turn waits for the call window.
-func (d *Driver) isQueued(i int) bool {
-	call, _, ok := d.call(i)
-	f := d.flights[call.Key]
-	return ok && f != nil && f.queued
-}
-
 // withinWindow returns the ready calls that the window has room for, and marks the others as queued.
 func (d *Driver) withinWindow(ready []schemas.ToolRequest) []schemas.ToolRequest {
 	beyond := map[schemas.CallKey]bool{}
@@ -240,10 +226,14 @@ func (d *Driver) withinWindow(ready []schemas.ToolRequest) []schemas.ToolRequest
 	return room
 }
 
-// dequeue returns the request of a call that was queued. Where the run is to end, the call is answered at once if no
-// process has dispatched it; an earlier one may have, and then the driver waits for its result.
-func (d *Driver) dequeue(ctx context.Context, call loop.Call, f *flight, aborted bool) (*schemas.ToolRequest, error) {
+// dequeue returns the request of a call that was queued, unless it still is beyond the window. Where the run is to end,
+// the call is answered at once if no process has dispatched it; an earlier one may have, and then the driver waits for
+// its result.
+func (d *Driver) dequeue(ctx context.Context, call loop.Call, f *flight, aborted, beyond bool) (*schemas.ToolRequest,
+	error) {
 	switch {
+	case !aborted && beyond:
+		return nil, nil
 	case !aborted:
 		return d.toolRequest(call, f.args), nil
 	case call.StartSeq > d.loaded:

@@ -190,7 +190,11 @@ func (d *Driver) Append(ctx context.Context, data schemas.EventData, cause strin
 	return err
 }
 
-// arrive is how local tools answer.
+// answer has a call answered by this process.
+func (d *Driver) answer(call schemas.CallKey, result schemas.ToolResult, isError bool) {
+	d.arrive(arrival{call: call, result: &schemas.ToolResponse{Call: call, Result: result, IsError: isError}})
+}
+
 func (d *Driver) arrive(a arrival) {
 	d.mu.Lock()
 	d.arrivals = append(d.arrivals, a)

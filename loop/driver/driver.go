@@ -112,7 +112,7 @@ func New(o Options, state *loop.State) *Driver {
 	d := &Driver{
 		o: o, tools: o.Tools, session: state.Session, state: state, loaded: state.Seq,
 		resumed: state.Run == nil, waited: waits(state),
-		arrived: make(chan struct{}, 1), flights: make(map[schemas.CallKey]*flight),
+		arrived: make(chan struct{}, 1), flights: make(map[schemas.CallKey]*flight), args: make(argsCache),
 	}
 	if !o.Opened.IsZero() {
 		d.ownership.observe(o.Opened)

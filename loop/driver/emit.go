@@ -134,7 +134,6 @@ func (d *Driver) fail(ctx context.Context, cause error) error {
 	reply := &schemas.AssistantMessage{
 		Content: schemas.Contents{schemas.Text{}}, StopReason: schemas.StopError,
 		ErrorMessage: strings.ToValidUTF8(cause.Error(), "\uFFFD"),
-		Timestamp:    d.o.Clock.Now().UnixMilli(),
 	}
 	if signal.Err() != nil {
 		reply.StopReason = schemas.StopAborted
@@ -152,22 +151,20 @@ func (d *Driver) logPanic(cause error) { panics.Log(d.o.Logger, d.session, cause
 // failWith puts a reply of our own into the transcript, closing the one that was being streamed.
 func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
 	d.mu.Lock()
-	streaming, running, between := "", d.state.Run != nil, false
-	var model schemas.ModelRef
-	if running {
-		model = d.state.Config.Model
-		between = d.state.Run.Turn == nil
-		if !between {
-			streaming = d.state.Run.Turn.Streaming
-		}
-	}
-	d.mu.Unlock()
-	if !running {
+	run, model := d.state.Run, d.state.Config.Model
+	if run == nil {
+		d.mu.Unlock()
 		return nil
 	}
+	streaming, between, turns := "", run.Turn == nil, run.Turns
+	if !between {
+		streaming = run.Turn.Streaming
+	}
+	d.mu.Unlock()
 	reply.API, reply.Provider, reply.Model = model.API, model.Provider, model.ID
+	reply.Timestamp = d.o.Clock.Now().UnixMilli()
 	if between { // the log has no reply outside a turn; pi's listeners see none begin
-		if err := d.Append(ctx, &schemas.TurnStart{TurnIndex: d.turns()}, ""); err != nil {
+		if err := d.Append(ctx, &schemas.TurnStart{TurnIndex: turns}, ""); err != nil {
 			return err
 		}
 	}
@@ -177,11 +174,6 @@ func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, 
 		}
 	}
 	return d.emitReply(ctx, reply, end)
-}
-
-func (d *Driver) turns() (n int) {
-	d.View(func(s *loop.State) { n = s.Run.Turns })
-	return n
 }
 
 // closeStreaming closes a reply that will never be complete. It does not enter the transcript.
@@ -194,7 +186,7 @@ func (d *Driver) closeStreaming(ctx context.Context, id, why string) error {
 
 // emitReply emits message_start and message_end of a whole reply.
 func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
-	id, _, err := d.startReply(ctx, reply, reply)
+	id, _, err := d.startReply(ctx, reply)
 	if err != nil {
 		return err
 	}
@@ -204,21 +196,19 @@ func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage,
 
 // startReply emits the message_start of a reply and returns the message's id and the event's sequence. Listeners are
 // shown the message as given.
-func (d *Driver) startReply(ctx context.Context, who, show *schemas.AssistantMessage) (id string, seq uint64,
-
-	err error) {
+func (d *Driver) startReply(ctx context.Context, reply *schemas.AssistantMessage) (id string, seq uint64, err error) {
 	var s shown
 	d.View(func(state *loop.State) {
 		id = state.MessageID()
 		s, err = d.append(ctx, &schemas.MessageStart{
-			MessageID: id, Role: schemas.RoleAssistant, API: who.API, Provider: who.Provider, Model: who.Model,
+			MessageID: id, Role: schemas.RoleAssistant, API: reply.API, Provider: reply.Provider, Model: reply.Model,
 		}, "")
 		seq = state.Seq
 	})
 	if err != nil {
 		return "", 0, err
 	}
-	s.event.Message = show
+	s.event.Message = reply
 	return id, seq, d.show(ctx, s)
 }
 

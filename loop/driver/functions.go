@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
-	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -89,65 +88,37 @@ type ContextView struct {
 	Tools        []schemas.ToolDefinition
 }
 
-// functions answer for the hooks of this process. They are [Services] that see the driver's state, which is how a hook
-// gets more than its request.
-type functions struct {
-	d *Driver
-	h Hooks
-}
-
-// ownNames name the functions in the errors of their panics.
-var ownNames = map[schemas.HookName]string{
-	schemas.HookContext: "transformContext", schemas.HookBeforeToolCall: "beforeToolCall",
-	schemas.HookAfterToolCall: "afterToolCall",
-}
-
-// has reports whether there is a function for a hook.
-func (f functions) has(hook schemas.HookName) bool {
-	switch hook {
-	case schemas.HookContext:
-		return f.h.TransformContext != nil
-	case schemas.HookBeforeToolCall:
-		return f.h.BeforeToolCall != nil
-	case schemas.HookAfterToolCall:
-		return f.h.AfterToolCall != nil
+// function returns what answers for a hook in this process, with the name that its panic has, or nil. An error of it is
+// in its answer where the hook says what an error means; it is returned where it fails the run.
+func (d *Driver) function(hook schemas.HookName) (name string, ask askFunc) {
+	h := d.o.Hooks
+	switch {
+	case hook == schemas.HookContext && h.TransformContext != nil:
+		return "transformContext", d.transformContext
+	case hook == schemas.HookBeforeToolCall && h.BeforeToolCall != nil:
+		return "beforeToolCall", d.beforeToolCall
+	case hook == schemas.HookAfterToolCall && h.AfterToolCall != nil:
+		return "afterToolCall", d.afterToolCall
 	}
-	return false
+	return "", nil
 }
 
-// Ask calls the function of a hook. Its error is in the answer where the hook says what an error means; it is returned
-// where it fails the run.
-func (f functions) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer,
-	err error) {
-	switch to.Hook {
-	case schemas.HookContext:
-		return f.transform(ctx, req)
-	case schemas.HookBeforeToolCall:
-		return f.before(ctx, req), nil
-	case schemas.HookAfterToolCall:
-		return f.after(ctx, req), nil
-	}
-	return a, nil
-}
-
-func (f functions) transform(ctx context.Context, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
-	messages, err := f.h.TransformContext(ctx, slices.Clone(req.Messages))
+func (d *Driver) transformContext(ctx context.Context, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
+	messages, err := d.o.Hooks.TransformContext(ctx, slices.Clone(req.Messages))
 	if err == nil && !slices.Equal(messages, req.Messages) {
 		a.Messages = append(schemas.Messages{}, messages...)
 	}
 	return a, err
 }
 
-func (f functions) before(ctx context.Context, req schemas.HookRequest) schemas.HookAnswer {
-	var r BeforeToolCallResult
-	err := panics.Guard("beforeToolCall", func() (err error) {
-		r, err = f.h.BeforeToolCall(ctx, f.d.beforeView(req))
-		return err
+func (d *Driver) beforeToolCall(ctx context.Context, req schemas.HookRequest) (schemas.HookAnswer, error) {
+	r, err := resultOf(d, "beforeToolCall", func() (BeforeToolCallResult, error) {
+		return d.o.Hooks.BeforeToolCall(ctx, d.beforeView(req))
 	})
 	a := schemas.HookAnswer{By: r.By}
 	switch {
 	case err != nil: // no answer is no
-		f.d.logPanic(err)
+		d.logPanic(err)
 		a.Block, a.Reason = true, err.Error()
 	case r.Block:
 		a.Block, a.Reason = true, r.Reason
@@ -157,22 +128,20 @@ func (f functions) before(ctx context.Context, req schemas.HookRequest) schemas.
 			a.Ask, a.Reason, a.TimeoutMs = true, r.Reason, r.AskTimeout.Milliseconds()
 		}
 	}
-	return a
+	return a, nil
 }
 
-func (f functions) after(ctx context.Context, req schemas.HookRequest) schemas.HookAnswer {
-	var r AfterToolCallResult
-	err := panics.Guard("afterToolCall", func() (err error) {
-		show := AfterToolCall{BeforeToolCall: f.d.beforeView(req), Result: *req.Result, IsError: req.IsError}
-		r, err = f.h.AfterToolCall(ctx, show)
-		return err
+func (d *Driver) afterToolCall(ctx context.Context, req schemas.HookRequest) (schemas.HookAnswer, error) {
+	r, err := resultOf(d, "afterToolCall", func() (AfterToolCallResult, error) {
+		show := AfterToolCall{BeforeToolCall: d.beforeView(req), Result: *req.Result, IsError: req.IsError}
+		return d.o.Hooks.AfterToolCall(ctx, show)
 	})
 	if err != nil {
-		f.d.logPanic(err)
+		d.logPanic(err)
 		failed, yes, no := schemas.ErrorResult(err.Error()), true, false
-		return schemas.HookAnswer{Content: &failed.Content, Details: failed.Details, IsError: &yes, Terminate: &no}
+		r = AfterToolCallResult{Content: &failed.Content, Details: failed.Details, IsError: &yes, Terminate: &no}
 	}
-	return schemas.HookAnswer{Content: r.Content, Details: r.Details, IsError: r.IsError, Terminate: r.Terminate}
+	return schemas.HookAnswer{Content: r.Content, Details: r.Details, IsError: r.IsError, Terminate: r.Terminate}, nil
 }
 
 // beforeView is what a hook of a call gets in addition to its request.

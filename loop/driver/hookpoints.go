@@ -65,7 +65,7 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 		return d.emit(ctx, decision, in.CommandID)
 	}
 	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages}
-	err = q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (bool, error) {
+	return q.decide(ctx, ctx, req, decision, func(a schemas.HookAnswer) (bool, error) {
 		if a.Handled {
 			decision.Handled = true
 			return true, errDecided
@@ -76,11 +76,6 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 		decision.Messages, req.Messages = a.Messages, a.Messages
 		return true, nil
 	})
-	if err != nil {
-		return err
-	}
-	q.record(decision)
-	return d.emit(ctx, decision, in.CommandID)
 }
 
 // expand returns the messages of an input with its text expanded, and records what became of it.
@@ -125,7 +120,7 @@ func (d *Driver) askBegin(ctx context.Context, in loop.Input, config schemas.Run
 	}
 	decision := &schemas.HookDecision{CommandID: in.CommandID}
 	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages, SystemPrompt: config.SystemPrompt}
-	err = q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (decided bool, err error) {
+	return true, q.decide(ctx, ctx, req, decision, func(a schemas.HookAnswer) (decided bool, err error) {
 		if len(a.Messages) > 0 {
 			decision.Messages = append(decision.Messages, a.Messages...)
 			req.Messages = append(req.Messages[:len(req.Messages):len(req.Messages)], a.Messages...)
@@ -137,11 +132,6 @@ func (d *Driver) askBegin(ctx context.Context, in loop.Input, config schemas.Run
 		}
 		return decided, nil
 	})
-	if err != nil {
-		return true, err
-	}
-	q.record(decision)
-	return true, d.emit(ctx, decision, in.CommandID)
 }
 
 // askContext asks what the model is to be shown in place of the transcript. What it was shown is not in the log: that
@@ -153,18 +143,14 @@ func (d *Driver) askContext(ctx, signal context.Context, messages schemas.Messag
 	}
 	decision := new(schemas.HookDecision)
 	req := &schemas.HookRequest{Messages: messages}
-	err := q.ask(ctx, signal, req, func(a schemas.HookAnswer) (bool, error) {
+	err := q.decide(ctx, signal, req, decision, func(a schemas.HookAnswer) (bool, error) {
 		if a.Messages == nil {
 			return false, nil
 		}
 		req.Messages, decision.Changed = a.Messages, []string{"messages"}
 		return true, nil
 	})
-	if err != nil || !q.worthRecording() {
-		return req.Messages, err
-	}
-	q.record(decision)
-	return req.Messages, d.emit(ctx, decision, "")
+	return req.Messages, err
 }
 
 // askMessageEnd asks about a message that is about to be stored, and returns what is to be stored in its place.
@@ -175,7 +161,7 @@ func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message
 	}
 	decision := &schemas.HookDecision{MessageID: id}
 	req := &schemas.HookRequest{Message: &schemas.AnyMessage{Message: m}}
-	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (bool, error) {
+	err := q.decide(ctx, d.runSignal(ctx), req, decision, func(a schemas.HookAnswer) (bool, error) {
 		if a.Message == nil {
 			return false, nil
 		}
@@ -187,11 +173,7 @@ func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message
 		req.Message, decision.Changed = &schemas.AnyMessage{Message: m}, []string{"message"}
 		return true, nil
 	})
-	if err != nil {
-		return m, err
-	}
-	q.record(decision)
-	return m, d.emit(ctx, decision, "")
+	return m, err
 }
 
 // inPlaceOf is the message n as it may stand where m stood: of the same role, a result of the same call, a reply that

@@ -21,7 +21,8 @@ type inquiry struct {
 	d    *Driver
 	hook schemas.HookName
 	refs []schemas.HookRef // of the run
-	own  bool              // the program has a function for the hook
+	own  askFunc           // the program's function for the hook, nil for none
+	name string            // of the function
 
 	answered []string // who answered
 	decided  bool     // some answer changed something
@@ -29,6 +30,9 @@ type inquiry struct {
 	reasons  []string
 	failures []schemas.HookFailure
 }
+
+// askFunc asks whoever answers at a hook.
+type askFunc func(ctx context.Context, req schemas.HookRequest) (schemas.HookAnswer, error)
 
 // inquiry returns the inquiry of a hook, or nil where nobody is to be asked.
 func (d *Driver) inquiry(hook schemas.HookName, refs []schemas.HookRef) *inquiry {
@@ -38,11 +42,11 @@ func (d *Driver) inquiry(hook schemas.HookName, refs []schemas.HookRef) *inquiry
 			asked = append(asked, ref)
 		}
 	}
-	own := d.functions().has(hook)
-	if len(asked) == 0 && !own {
+	name, own := d.function(hook)
+	if len(asked) == 0 && own == nil {
 		return nil
 	}
-	return &inquiry{d: d, hook: hook, own: own, refs: asked}
+	return &inquiry{d: d, hook: hook, own: own, name: name, refs: asked}
 }
 
 // inquiryOfRun is [Driver.inquiry] with the services of the run under way.
@@ -57,8 +61,6 @@ func (d *Driver) asksAt(hook schemas.HookName) bool {
 	return slices.ContainsFunc(d.state.Config.Hooks, func(r schemas.HookRef) bool { return r.Hook == hook })
 }
 
-func (d *Driver) functions() functions { return functions{d, d.o.Hooks} }
-
 // errDecided ends an inquiry: there is nothing left to decide.
 var errDecided = errors.New("decided")
 
@@ -70,8 +72,8 @@ func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest,
 	use func(a schemas.HookAnswer) (decided bool, err error),
 ) error {
 	q.address(req)
-	if q.own {
-		answer, err := q.one(signal, q.d.functions(), schemas.HookRef{Hook: q.hook}, *req)
+	if q.own != nil {
+		answer, err := q.one(signal, q.name, q.own, *req)
 		if err != nil {
 			return err
 		}
@@ -80,7 +82,7 @@ func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest,
 		}
 	}
 	for _, ref := range q.refs {
-		answer, err := q.one(signal, q.d.o.Services, ref, *req)
+		answer, err := q.one(signal, "hook service", q.service(ref), *req)
 		over := false
 		if err == nil {
 			over, err = q.use(ctx, ref.Name(), answer, use)
@@ -131,24 +133,23 @@ func (q *inquiry) address(req *schemas.HookRequest) {
 	})
 }
 
-func (q *inquiry) one(ctx context.Context, services Services, ref schemas.HookRef, req schemas.HookRequest) (
-	answer schemas.HookAnswer, err error) {
-	if services == nil {
-		return answer, errNoServices
+// service asks the service of a reference.
+func (q *inquiry) service(ref schemas.HookRef) askFunc {
+	return func(ctx context.Context, req schemas.HookRequest) (answer schemas.HookAnswer, err error) {
+		if q.d.o.Services == nil {
+			return answer, errNoServices
+		}
+		return q.d.o.Services.Ask(ctx, ref, req)
 	}
+}
+
+func (q *inquiry) one(ctx context.Context, who string, ask askFunc, req schemas.HookRequest) (schemas.HookAnswer,
+	error) {
 	req.Messages, req.Args = slices.Clone(req.Messages), bytes.Clone(req.Args) // the service's own
-	what := "hook service"
-	if _, ok := services.(functions); ok {
-		what = ownNames[ref.Hook]
-	}
 	if req.Result != nil {
 		req.Result = ownResult(*req.Result)
 	}
-	err = q.d.outside(what, func() (err error) {
-		answer, err = services.Ask(ctx, ref, req)
-		return err
-	})
-	return answer, err
+	return resultOf(q.d, who, func() (schemas.HookAnswer, error) { return ask(ctx, req) })
 }
 
 func (q *inquiry) failed(ref schemas.HookRef, err error) {
@@ -184,9 +185,17 @@ func (q *inquiry) recordAnswer(service string, a schemas.HookAnswer, decided boo
 	}
 }
 
-// worthRecording reports whether somebody decided something, or a service was asked. A function of the program that
-// changes nothing leaves no event.
-func (q *inquiry) worthRecording() bool { return q.decided || len(q.refs) > 0 }
+// decide asks, and puts the decision that use has made of the answers into the log, where somebody decided something or
+// a service was asked. A function of the program that changes nothing leaves no event.
+func (q *inquiry) decide(ctx, signal context.Context, req *schemas.HookRequest, decision *schemas.HookDecision,
+	use func(a schemas.HookAnswer) (decided bool, err error),
+) error {
+	if err := q.ask(ctx, signal, req, use); err != nil || !q.decided && len(q.refs) == 0 {
+		return err
+	}
+	q.record(decision)
+	return q.d.emit(ctx, decision, decision.CommandID)
+}
 
 // record writes into the decision who decided: those who changed something, or all who agreed that there is nothing to
 // change.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/compaction"
@@ -29,15 +28,11 @@ var errNoEnd = errors.New("model stream ended without a terminal event")
 func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	signal := d.runSignal(ctx)
 	if step.Aborted {
-		reply := &schemas.AssistantMessage{
-			StopReason: schemas.StopAborted, ErrorMessage: textRequestAborted, Timestamp: d.o.Clock.Now().UnixMilli(),
-		}
+		reply := &schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: textRequestAborted}
 		return d.failWith(ctx, reply, schemas.MessageEnd{})
 	}
 	if step.Refused != "" {
-		reply := &schemas.AssistantMessage{
-			StopReason: schemas.StopError, ErrorMessage: TextOverBudget, Timestamp: d.o.Clock.Now().UnixMilli(),
-		}
+		reply := &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: TextOverBudget}
 		return d.failWith(ctx, reply, schemas.MessageEnd{TerminationReason: step.Refused})
 	}
 	if step.Unready != "" {
@@ -59,7 +54,7 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 		req.OnPayload = payloads.ask
 	}
 	c := &modelCall{
-		d: d, ctx: ctx, req: req, payloads: payloads, started: d.o.Clock.Now(), feed: feed{d: d, live: d.o.Live},
+		d: d, ctx: ctx, req: req, payloads: payloads, started: d.o.Clock.Now(), feed: feed{d: d},
 	}
 	err = panics.Guard("model call", func() error { return c.stream(signal) })
 	span.End(c.spanEnd(err))
@@ -93,9 +88,8 @@ func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest,
 	h := d.o.Hooks
 	req.Messages, err = d.askContext(ctx, signal, req.Messages)
 	if err == nil && h.ConvertToLLM != nil {
-		err = d.outside("convertToLlm", func() (err error) {
-			req.Messages, err = h.ConvertToLLM(signal, req.Messages)
-			return err
+		req.Messages, err = resultOf(d, "convertToLlm", func() (schemas.Messages, error) {
+			return h.ConvertToLLM(signal, req.Messages)
 		})
 	} else if err == nil {
 		req.Messages = compaction.ToLLM(req.Messages)
@@ -184,27 +178,23 @@ func (d *Driver) apiKey(signal context.Context, req *schemas.ModelRequest) error
 	if d.o.Hooks.GetAPIKey == nil {
 		return nil
 	}
-	return d.outside("getApiKey", func() error {
-		key, err := d.o.Hooks.GetAPIKey(signal, req.Model.Provider)
-		if key != "" {
-			req.APIKey = key
-		}
-		return err
-	})
+	key, err := resultOf(d, "getApiKey", func() (string, error) { return d.o.Hooks.GetAPIKey(signal, req.Model.Provider) })
+	if key != "" {
+		req.APIKey = key
+	}
+	return err
 }
 
 var errIdle = errors.New("model idle")
 
 // idleWatch aborts a model call that has sent no event for too long; thinking and tool arguments count, pings do not.
-// It runs only while the call does, never while tools work. Its zero value watches nothing.
+// It runs only while the call does, never while tools work. Its zero value watches nothing. It belongs to the goroutine
+// that reads the model.
 type idleWatch struct {
-	clock   Clock
-	timeout time.Duration
-	cancel  context.CancelCauseFunc
-	ctx     context.Context
-
-	mu   sync.Mutex
-	stop func() bool
+	d      *Driver
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   func() bool
 }
 
 // start returns the context of the call, and a function that ends the watch.
@@ -212,28 +202,24 @@ func (w *idleWatch) start(d *Driver, ctx context.Context) (context.Context, func
 	if d.o.IdleTimeout <= 0 {
 		return ctx, func() {}
 	}
-	w.clock, w.timeout = d.o.Clock, d.o.IdleTimeout
+	w.d = d
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.reset()
 	return w.ctx, func() {
-		w.mu.Lock()
 		w.stop()
-		w.mu.Unlock()
 		w.cancel(nil)
 	}
 }
 
 // reset begins the time anew.
 func (w *idleWatch) reset() {
-	if w.clock == nil {
+	if w.d == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.stop != nil {
 		w.stop()
 	}
-	w.stop = w.clock.AfterFunc(w.timeout, func() { w.cancel(errIdle) })
+	w.stop = w.d.o.Clock.AfterFunc(w.d.o.IdleTimeout, func() { w.cancel(errIdle) })
 }
 
 // fired reports whether the watch cut the call off.

@@ -13,30 +13,37 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
+// refusalError says why a call is not executed: the text of its result.
+type refusalError string
+
+func (e refusalError) Error() string { return string(e) }
+
+// errWaits says of a call that it waits for an approval.
+var errWaits = errors.New("call waits for an approval")
+
 // textBlocked is the result of a call that a hook blocked without a reason.
 const textBlocked = "Tool execution was blocked"
 
 // prepare does everything between tool_execution_start and execution: the tool must be known, its arguments fit, and
-// the hook agree. It returns the arguments, or the text the call is refused with.
-func (d *Driver) prepare(ctx context.Context, call loop.Call) (args json.RawMessage, refusal string, err error) {
+// the hook agree. It returns the arguments; the error is a refusalError where the call is refused.
+func (d *Driver) prepare(ctx context.Context, call loop.Call) (json.RawMessage, error) {
 	signal := d.runSignal(ctx)
-	args, err = d.arguments(signal, call)
+	args, err := d.arguments(signal, call)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		return nil, "", context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case signal.Err() != nil && errors.Is(err, context.Cause(signal)):
-		return nil, loop.TextAborted, nil
+		return nil, refusalError(loop.TextAborted)
 	default:
 		d.logPanic(err)
-		return nil, err.Error(), nil
+		return nil, refusalError(err.Error())
 	}
-	if call.Decision != nil { // an earlier process has asked
-		return decided(call.Decision, args)
-	}
-	decision, err := d.decide(ctx, call, args)
-	if err != nil || decision == nil {
-		return args, "", err
+	decision := call.Decision
+	if decision == nil { // or an earlier process has asked
+		if decision, err = d.decide(ctx, call, args); err != nil {
+			return nil, err
+		}
 	}
 	return decided(decision, args)
 }
@@ -68,14 +75,15 @@ func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessag
 	return h, d.emit(ctx, h, "")
 }
 
-func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, string, error) {
-	if h.Block {
-		return nil, h.Reason, nil
+// decided returns the arguments that a decision leaves, or what it refuses the call with; nil decides nothing.
+func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case h != nil && h.Block:
+		return nil, refusalError(cmp.Or(h.Reason, textBlocked))
+	case h != nil && h.Args != nil:
+		return h.Args, nil
 	}
-	if h.Args != nil {
-		args = h.Args
-	}
-	return args, "", nil
+	return args, nil
 }
 
 // arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid. The error
@@ -89,14 +97,13 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 	}
 	args := toolargs.Rewrite(def.ArgumentRewrites, rawArgs(call.ToolCall))
 	if d.o.PrepareArguments != nil {
-		err := d.outside("prepareArguments", func() error {
-			prepared, err := d.o.PrepareArguments(call.ToolCall.Name, args)
-			args = prepared
-			return err
+		prepared, err := resultOf(d, "prepareArguments", func() (json.RawMessage, error) {
+			return d.o.PrepareArguments(call.ToolCall.Name, args)
 		})
 		if err != nil {
 			return nil, err
 		}
+		args = prepared
 	}
 	schema, err := d.args.compiled(def)
 	if err != nil {
@@ -107,27 +114,22 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 
 // argsCache has the compiled parameter schemas of the run's tools: compiling costs a thousand times what validating
 // does.
-type argsCache struct {
-	byTool map[string]compiledArgs
-}
+type argsCache map[string]compiledArgs
 
 type compiledArgs struct {
 	parameters string
 	schema     *toolargs.Schema
 }
 
-func (c *argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, error) {
-	if have, ok := c.byTool[def.Name]; ok && have.parameters == string(def.Parameters) {
+func (c argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, error) {
+	if have, ok := c[def.Name]; ok && have.parameters == string(def.Parameters) {
 		return have.schema, nil
 	}
 	schema, err := toolargs.Compile(def.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	if c.byTool == nil {
-		c.byTool = make(map[string]compiledArgs)
-	}
-	c.byTool[def.Name] = compiledArgs{string(def.Parameters), schema}
+	c[def.Name] = compiledArgs{string(def.Parameters), schema}
 	return schema, nil
 }
 
@@ -135,30 +137,31 @@ func (c *argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, err
 const textNobodyToAsk = "The call needs an approval, and an agent in memory has nobody to ask"
 
 // approve does what the decision about a call asks for: a call that needs an approval waits for it, at rest. It returns
-// the arguments that were agreed to, whether the call waits, or the text it is refused with.
-func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (
-	agreed json.RawMessage, waits bool, refusal string, err error,
-) {
+// the arguments that were agreed to; the error is errWaits where the call waits, a refusalError where it is refused.
+func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (agreed json.RawMessage, err error) {
 	call, _, ok := d.call(i)
 	switch {
 	case !ok || call.Decision == nil || !call.Decision.Ask:
-		return args, false, "", nil
+		return args, nil
 	case d.local():
-		return nil, false, textNobodyToAsk, nil
+		return nil, refusalError(textNobodyToAsk)
 	case call.Approval == nil:
 		if err := d.requestApproval(ctx, call, args); err != nil {
-			return nil, false, "", err
+			return nil, err
 		}
 		call, _, _ = d.call(i) // which may have been answered already
 	}
-	if !call.AwaitsApproval() {
-		return call.Agreed(args), false, call.Denied(), nil
+	if call.AwaitsApproval() {
+		if err := d.setApprovalTimer(ctx, call); err != nil {
+			return nil, err
+		}
+		d.flights[call.Key] = &flight{args: args, waiting: true}
+		return nil, errWaits
 	}
-	if err := d.setApprovalTimer(ctx, call); err != nil {
-		return nil, false, "", err
+	if denied := call.Denied(); denied != "" {
+		return nil, refusalError(denied)
 	}
-	d.flights[call.Key] = &flight{args: args, waiting: true}
-	return nil, true, "", nil
+	return call.Agreed(args), nil
 }
 
 func (d *Driver) requestApproval(ctx context.Context, call loop.Call, args json.RawMessage) error {

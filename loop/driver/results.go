@@ -47,7 +47,7 @@ func (d *Driver) argsOf(ctx context.Context, call loop.Call, f *flight) (args js
 		return f.args
 	}
 	if prepared, err := d.arguments(ctx, call); err == nil {
-		args, _, _ = decided(orAllowed(call.Decision), prepared)
+		args, _ = decided(call.Decision, prepared)
 	}
 	return call.Agreed(args)
 }
@@ -67,13 +67,6 @@ func patch(end *schemas.ToolExecutionEnd, a schemas.HookAnswer) (changed []strin
 		end.Result.Terminate, changed = *a.Terminate, append(changed, "terminate")
 	}
 	return changed
-}
-
-func orAllowed(h *schemas.HookDecision) *schemas.HookDecision {
-	if h == nil {
-		return new(schemas.HookDecision)
-	}
-	return h
 }
 
 // awaitCancelled tells running tools to stop, once, and waits for their results; what has not answered after the grace
@@ -201,16 +194,17 @@ func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ boo
 	signal := l.d.runSignal(ctx)
 	update := func(partial schemas.ToolResult) { l.d.arrive(arrival{call: req.Call, partial: &partial}) }
 	l.d.start("tool "+req.ToolName, func() {
-		response := &schemas.ToolResponse{Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName}
+		var result schemas.ToolResult
+		var isError bool
 		err := panics.Guard("tool "+req.ToolName, func() error {
-			response.Result, response.IsError = l.d.o.Execute(signal, req, update)
+			result, isError = l.d.o.Execute(signal, req, update)
 			return nil
 		})
 		if err != nil {
 			l.d.logPanic(err)
-			response.Result, response.IsError = schemas.ErrorResult(err.Error()), true
+			result, isError = schemas.ErrorResult(err.Error()), true
 		}
-		l.d.arrive(arrival{call: req.Call, result: response})
+		l.d.answer(req.Call, result, isError)
 	})
 	return nil
 }
@@ -227,15 +221,10 @@ func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *s
 	decision := &schemas.HookDecision{ToolCallID: call.ToolCall.ID, Call: call.Key}
 	req := callRequest(call, d.argsOf(ctx, call, f))
 	req.Result, req.IsError = &end.Result, end.IsError
-	err := q.ask(ctx, d.runSignal(ctx), req, func(a schemas.HookAnswer) (bool, error) {
+	return q.decide(ctx, d.runSignal(ctx), req, decision, func(a schemas.HookAnswer) (bool, error) {
 		changed := patch(end, a)
 		decision.Changed = append(decision.Changed, changed...)
 		req.IsError = end.IsError
 		return len(changed) > 0, nil
 	})
-	if err != nil || !q.worthRecording() {
-		return err
-	}
-	q.record(decision)
-	return d.emit(ctx, decision, "")
 }

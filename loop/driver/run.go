@@ -80,11 +80,7 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	var before schemas.RunConfig
 	first := false
 	d.View(func(s *loop.State) { seq, set, before, first = s.Seq, s.Settings.Clone(), s.Config, s.Runs == 0 })
-	var config schemas.RunConfig
-	failure := d.outside("configure", func() (err error) {
-		config, err = d.o.Configure(ctx, d.session, set)
-		return err
-	})
+	config, failure := d.configure(ctx, set)
 	if failure == nil && len(step.Inputs) > 0 {
 		if asked, err := d.askBegin(ctx, step.Inputs[0], config); asked {
 			return err
@@ -124,6 +120,11 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	return err
 }
 
+// configure resolves what the next run is driven with.
+func (d *Driver) configure(ctx context.Context, set loop.Settings) (schemas.RunConfig, error) {
+	return resultOf(d, "configure", func() (schemas.RunConfig, error) { return d.o.Configure(ctx, d.session, set) })
+}
+
 func sameConfig(a, b schemas.RunConfig) bool {
 	x, errX := schemas.Marshal(a)
 	y, errY := schemas.Marshal(b)
@@ -145,17 +146,14 @@ func (d *Driver) endRun(end *schemas.AgentEnd) {
 // askHooks asks the hooks that stand where queues and settings stand on a bus: each once per point of the log.
 func (d *Driver) askHooks(ctx context.Context) error {
 	h := d.o.Hooks
-	if h.ShouldStopAfterTurn == nil && h.GetSteeringMessages == nil && h.GetFollowUpMessages == nil {
-		return nil
+	err := d.askStop(ctx)
+	if err == nil {
+		err = d.pollHook(ctx, h.GetSteeringMessages, &d.steered, (*loop.State).AtSteeringPoll, schemas.CommandSteer)
 	}
-	if err := d.askStop(ctx); err != nil {
-		return err
+	if err == nil {
+		err = d.pollHook(ctx, h.GetFollowUpMessages, &d.followed, (*loop.State).AtFollowUpPoll, schemas.CommandFollowUp)
 	}
-	err := d.pollHook(ctx, h.GetSteeringMessages, &d.steered, (*loop.State).AtSteeringPoll, new(schemas.Steer))
-	if err != nil {
-		return err
-	}
-	return d.pollHook(ctx, h.GetFollowUpMessages, &d.followed, (*loop.State).AtFollowUpPoll, new(schemas.FollowUp))
+	return err
 }
 
 func (d *Driver) askStop(ctx context.Context) error {
@@ -176,10 +174,8 @@ func (d *Driver) askStop(ctx context.Context) error {
 	if stop == nil {
 		return nil
 	}
-	var yes bool
-	err := d.outside("shouldStopAfterTurn", func() (err error) {
-		yes, err = d.o.Hooks.ShouldStopAfterTurn(d.runSignal(ctx), turn)
-		return err
+	yes, err := resultOf(d, "shouldStopAfterTurn", func() (bool, error) {
+		return d.o.Hooks.ShouldStopAfterTurn(d.runSignal(ctx), turn)
 	})
 	if err != nil {
 		return d.fail(ctx, err)
@@ -204,33 +200,29 @@ func turnContext(s *loop.State) TurnContext {
 }
 
 // pollHook asks a hook for messages and puts them into the queue it stands for.
-func (d *Driver) pollHook(ctx context.Context, hook func(context.Context) (schemas.Messages, error), asked *uint64,
-	due func(*loop.State) bool, kind schemas.CommandData) error {
+func (d *Driver) pollHook(ctx context.Context, hook func(context.Context) (schemas.Messages, error), polled *uint64,
+	due func(*loop.State) bool, kind schemas.CommandKind) error {
 	if hook == nil {
 		return nil
 	}
 	var seq uint64
 	d.View(func(s *loop.State) {
-		if due(s) && *asked != s.Seq {
+		if due(s) && *polled != s.Seq {
 			seq = s.Seq
 		}
 	})
 	if seq == 0 {
 		return nil
 	}
-	*asked = seq
-	var messages schemas.Messages
-	err := d.outside("queue hook", func() (err error) {
-		messages, err = hook(d.runSignal(ctx))
-		return err
-	})
+	*polled = seq
+	messages, err := resultOf(d, "queue hook", func() (schemas.Messages, error) { return hook(d.runSignal(ctx)) })
 	if err != nil {
 		return d.fail(ctx, err)
 	}
 	for i, m := range messages {
 		input := schemas.Input{Messages: schemas.Messages{m}}
 		c := schemas.Command{ID: fmt.Sprintf("hook-%d-%d", seq, i), Session: d.session, Data: &schemas.Steer{Input: input}}
-		if kind.CommandKind() == schemas.CommandFollowUp {
+		if kind == schemas.CommandFollowUp {
 			c.Data = &schemas.FollowUp{Input: input}
 		}
 		refused, err := d.Accept(ctx, c)

@@ -49,14 +49,10 @@ func (d *Driver) steps(ctx context.Context) error {
 }
 
 func (d *Driver) once(ctx context.Context) (done bool, err error) {
-	if err := d.recordArrivals(ctx); err != nil {
-		return false, err
-	}
-	if err := d.screen(ctx); err != nil {
-		return false, err
-	}
-	if err := d.askHooks(ctx); err != nil {
-		return false, err
+	for _, before := range []func(context.Context) error{d.recordArrivals, d.screen, d.askHooks} {
+		if err := before(ctx); err != nil {
+			return false, err
+		}
 	}
 	return d.step(ctx)
 }
@@ -144,17 +140,6 @@ func (d *Driver) runSignal(ctx context.Context) context.Context {
 	return d.signal
 }
 
-// summarySignal is the signal of work on a summary, which ends with the work where no run is under way.
-func (d *Driver) summarySignal(ctx context.Context) (signal context.Context, end func()) {
-	signal, end = d.runSignal(ctx), func() {}
-	d.View(func(s *loop.State) {
-		if s.Run == nil {
-			end = d.endSignal
-		}
-	})
-	return signal, end
-}
-
 // endSignal gives up the signal of a run that is over.
 func (d *Driver) endSignal() {
 	d.mu.Lock()
@@ -185,6 +170,15 @@ func (d *Driver) send() {
 func (d *Driver) outside(what string, f func() error) error {
 	d.send()
 	return panics.Guard(what, f)
+}
+
+// resultOf is [Driver.outside] for what has a result.
+func resultOf[T any](d *Driver, what string, f func() (T, error)) (result T, err error) {
+	err = d.outside(what, func() (err error) {
+		result, err = f()
+		return err
+	})
+	return result, err
 }
 
 // wait returns when something arrives or over is closed, or with the error of ctx.

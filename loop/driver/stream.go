@@ -109,7 +109,7 @@ func (c *modelCall) announce(partial *schemas.AssistantMessage) error {
 }
 
 func (c *modelCall) open(show *schemas.AssistantMessage) (err error) {
-	c.id, c.seq, err = c.d.startReply(c.ctx, show, show)
+	c.id, c.seq, err = c.d.startReply(c.ctx, show)
 	return err
 }
 
@@ -176,8 +176,7 @@ func (c *modelCall) closeFeed() {
 // overtakes it. The model is never kept waiting for that: what it says meanwhile is buffered, and if the reply is
 // complete before the log is, nobody needs its deltas any more.
 type feed struct {
-	d    *Driver
-	live Live
+	d *Driver
 
 	mu      sync.Mutex
 	pending []schemas.Update
@@ -191,7 +190,7 @@ func (f *feed) put(ctx context.Context, u schemas.Update) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.open {
-		f.live.Update(ctx, u)
+		f.d.o.Live.Update(ctx, u)
 		return
 	}
 	f.pending = append(f.pending, u)
@@ -211,7 +210,7 @@ func (f *feed) release(ctx context.Context) {
 	}
 	f.open = true
 	for _, u := range f.pending {
-		f.live.Update(ctx, u)
+		f.d.o.Live.Update(ctx, u)
 	}
 	f.pending = nil
 }
@@ -223,6 +222,6 @@ func (f *feed) close(ctx context.Context, session string, event uint64) {
 	f.open, f.closed, f.pending = false, true, nil
 	f.mu.Unlock()
 	if open {
-		f.live.Flush(ctx, session, event)
+		f.d.o.Live.Flush(ctx, session, event)
 	}
 }

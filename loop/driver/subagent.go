@@ -25,29 +25,31 @@ func (d *Driver) child(key schemas.CallKey) (session string, child *loop.Child) 
 	return session, child
 }
 
-// beginSubagent decides which session a call of the tool agent begins, unless that is decided, or returns the text
-// that the call is refused with.
-func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.RawMessage) (refusal string, err error) {
+// beginSubagent decides which session a call of the tool agent begins, unless that is decided. The error is a
+// refusalError where the call is refused.
+func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.RawMessage) (err error) {
 	ours := false
 	d.View(func(s *loop.State) { ours = s.BeginsSubagent(call) })
 	if d.o.Outbox == nil || !ours {
-		return "", nil
+		return nil
 	}
 	var args schemas.SubagentCall
 	if err := json.Unmarshal(raw, &args); err != nil || args.Prompt == "" || args.Budget < 0 || args.Budget > 1 {
-		return "The sub-agent has no prompt, or its budget is no share", nil // a service has changed the arguments
+		return refusalError("The sub-agent has no prompt, or its budget is no share") // a service has changed the arguments
 	}
 	d.View(func(s *loop.State) {
 		begun := s.Call(call.Key)
 		if begun == nil || begun.Subagent != "" {
 			return
 		}
-		var start *schemas.SubagentStart
-		if start, refusal = s.Subagent(begun, args); refusal == "" {
-			_, err = d.append(ctx, start, "")
+		start, refusal := s.Subagent(begun, args)
+		if refusal != "" {
+			err = refusalError(refusal)
+			return
 		}
+		_, err = d.append(ctx, start, "")
 	})
-	return refusal, err
+	return err
 }
 
 // promptSubagent sends a child its prompt. A call in the background is answered then. A child that is not at work any
@@ -62,9 +64,7 @@ func (d *Driver) promptSubagent(ctx context.Context, session string, c *loop.Chi
 		return fmt.Errorf("arguments of call %s: %w", req.Call, err)
 	}
 	if d.o.Outbox == nil { // the log was taken out of its deployment
-		d.arrive(arrival{call: req.Call, result: &schemas.ToolResponse{
-			Call: req.Call, Result: schemas.ErrorResult(textNoOutbox), IsError: true,
-		}})
+		d.answer(req.Call, schemas.ErrorResult(textNoOutbox), true)
 		return nil
 	}
 	link := c.Link(d.session)
@@ -81,7 +81,7 @@ func (d *Driver) promptSubagent(ctx context.Context, session string, c *loop.Chi
 // answerBackground answers a call whose sub-agent works in the background.
 func (d *Driver) answerBackground(call schemas.CallKey, session string) {
 	text := fmt.Sprintf("The sub-agent works in session %s. Its result will come as a message.", session)
-	d.arrive(arrival{call: call, result: &schemas.ToolResponse{Call: call, Result: subagentResult(session, text, nil)}})
+	d.answer(call, subagentResult(session, text, nil), false)
 }
 
 // subagentResult is the result of a call that has begun a session.

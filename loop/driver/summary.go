@@ -17,7 +17,7 @@ func (d *Driver) startCompaction(ctx context.Context, step loop.StartCompaction)
 		return err
 	}
 	d.View(func(s *loop.State) {
-		if next, ok := loop.Next(s).(loop.StartCompaction); ok && next == step { // a command may have come meanwhile
+		if loop.Next(s) == loop.Step(step) { // a command may have come meanwhile
 			_, err = d.append(ctx, s.CompactionStart(step, config), step.CommandID)
 		}
 	})
@@ -33,11 +33,7 @@ func (d *Driver) summaryConfig(ctx context.Context) (config schemas.RunConfig, e
 	if running {
 		return config, nil
 	}
-	var next schemas.RunConfig
-	failure := d.outside("configure", func() (err error) {
-		next, err = d.o.Configure(ctx, d.session, set)
-		return err
-	})
+	next, failure := d.configure(ctx, set)
 	if ctx.Err() != nil {
 		return config, ctx.Err()
 	}
@@ -46,6 +42,17 @@ func (d *Driver) summaryConfig(ctx context.Context) (config schemas.RunConfig, e
 		return config, nil
 	}
 	return next, nil
+}
+
+// summarySignal is the signal of work on a summary, which ends with the work where no run is under way.
+func (d *Driver) summarySignal(ctx context.Context) (signal context.Context, end func()) {
+	signal, end = d.runSignal(ctx), func() {}
+	d.View(func(s *loop.State) {
+		if s.Run == nil {
+			end = d.endSignal
+		}
+	})
+	return signal, end
 }
 
 // summarize asks a model for a summary and stores what comes of it.
@@ -100,8 +107,12 @@ func (d *Driver) askForSummary(ctx, signal context.Context, r loop.SummaryReques
 			ErrorMessage: strings.ToValidUTF8(why, "\uFFFD"), Timestamp: d.o.Clock.Now().UnixMilli(),
 		}
 	}
-	if why := d.summaryOverProfile(ctx); why != "" {
-		return made(schemas.StopError, why), schemas.FailureQuota
+	use, err := d.profileUse(ctx)
+	switch {
+	case err != nil:
+		return made(schemas.StopError, err.Error()), schemas.FailureQuota
+	case use.reached(1):
+		return made(schemas.StopError, textOverProfile), schemas.FailureQuota
 	}
 	req, err := d.summaryModelRequest(signal, r)
 	c := &modelCall{d: d, ctx: ctx, req: req, silent: true}
@@ -140,27 +151,6 @@ func (d *Driver) summaryModelRequest(signal context.Context, r loop.SummaryReque
 	return req, d.apiKey(signal, &req)
 }
 
-// summaryOverProfile says why the profile's budget forbids a summary, or "".
-func (d *Driver) summaryOverProfile(ctx context.Context) string {
-	profile, budget, ok := d.profileBudget()
-	if !ok || d.counted(ctx) != nil {
-		return ""
-	}
-	var tokens int64
-	var cost float64
-	err := d.outside("budget", func() (err error) {
-		tokens, cost, err = d.o.Budgets.Spent(ctx, profile, budget.Per, d.o.Clock.Now())
-		return err
-	})
-	switch {
-	case err != nil:
-		return fmt.Sprintf("budget of profile %s: %v", profile, err)
-	case spent(tokens, cost, budget, 1):
-		return textOverProfile
-	}
-	return ""
-}
-
 // askBeforeCompact asks the services of session_before_compact, once; where it has asked, the step is to be chosen
 // again.
 func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
@@ -170,14 +160,7 @@ func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
 	if hook == "" {
 		return false, nil
 	}
-	q := d.inquiryBeside(ctx, hook)
-	if q == nil {
-		return false, nil
-	}
-	signal, end := d.summarySignal(ctx)
-	defer end()
-	decision := &schemas.HookDecision{CommandID: req.CommandID}
-	err = q.ask(ctx, signal, &req, func(a schemas.HookAnswer) (bool, error) {
+	return d.askBeside(ctx, hook, &req, func(a schemas.HookAnswer, decision *schemas.HookDecision) (bool, error) {
 		switch {
 		case a.Cancel:
 			decision.Block, decision.Compaction = true, nil
@@ -188,9 +171,4 @@ func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
 		}
 		return false, nil
 	})
-	if err != nil {
-		return true, err
-	}
-	q.record(decision)
-	return true, d.emit(ctx, decision, req.CommandID)
 }

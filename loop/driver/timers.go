@@ -52,10 +52,7 @@ func (d *Driver) setApprovalTimer(ctx context.Context, call loop.Call) error {
 		return nil
 	}
 	timer := schemas.Timer{Name: schemas.TimerApproval + "_" + string(call.Key), Call: string(call.Key)}
-	d.View(func(s *loop.State) { timer.RunID = s.Run.ID })
-	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
-	defer cancel()
-	if err := d.outside("timer", func() error { return d.o.Timers.Schedule(ctx, d.session, until, timer) }); err != nil {
+	if err := d.schedule(ctx, until, &timer); err != nil {
 		return fmt.Errorf("limit the wait for approval of call %s of session %s to %s: %w", call.Key, d.session,
 			time.Duration(call.Approval.TimeoutMs)*time.Millisecond, err)
 	}
@@ -95,6 +92,16 @@ func (d *Driver) waitUntil(ctx context.Context, at time.Time) (due bool, err err
 // unacknowledged message.
 func (d *Driver) setRetryTimer(ctx context.Context, at time.Time) bool {
 	timer := schemas.Timer{Name: schemas.TimerRetry}
+	if err := d.schedule(ctx, at, &timer); err != nil {
+		d.o.Logger.Warn("retry timer not set", "session", d.session, "run", timer.RunID, "err", err)
+		return false
+	}
+	d.wakesAt = at
+	return true
+}
+
+// schedule sets a timer of the run under way, if one is, and waits until it is set.
+func (d *Driver) schedule(ctx context.Context, at time.Time, timer *schemas.Timer) error {
 	d.View(func(s *loop.State) {
 		if s.Run != nil {
 			timer.RunID = s.Run.ID
@@ -102,13 +109,7 @@ func (d *Driver) setRetryTimer(ctx context.Context, at time.Time) bool {
 	})
 	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
 	defer cancel()
-	err := d.outside("timer", func() error { return d.o.Timers.Schedule(ctx, d.session, at, timer) })
-	if err != nil {
-		d.o.Logger.Warn("retry timer not set", "session", d.session, "run", timer.RunID, "err", err)
-		return false
-	}
-	d.wakesAt = at
-	return true
+	return d.outside("timer", func() error { return d.o.Timers.Schedule(ctx, d.session, at, *timer) })
 }
 
 // mayRest reports whether a timer is set that ends the wait until a moment. The caller holds the lock.

@@ -25,11 +25,7 @@ func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 	if err := d.Flush(ctx); err != nil {
 		return err
 	}
-	var path *loop.Path
-	err := d.outside("path", func() (err error) {
-		path, err = d.o.Path(ctx, d.session, step.TargetID)
-		return err
-	})
+	path, err := resultOf(d, "path", func() (*loop.Path, error) { return d.o.Path(ctx, d.session, step.TargetID) })
 	if errors.Is(err, loop.ErrNoEntry) {
 		return refuse(schemas.RejectNotFound, fmt.Sprintf("Entry %s not found", step.TargetID))
 	}
@@ -44,7 +40,7 @@ func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 		return err
 	}
 	d.View(func(s *loop.State) {
-		if next, ok := loop.Next(s).(loop.Navigate); ok && next == step { // a command may have come meanwhile
+		if loop.Next(s) == loop.Step(step) { // a command may have come meanwhile
 			_, err = d.append(ctx, s.Moved(path, loop.Asking(config)), step.CommandID)
 		}
 	})
@@ -64,14 +60,7 @@ func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool
 	if decided {
 		return false, nil
 	}
-	q := d.inquiryBeside(ctx, schemas.HookSessionBeforeTree)
-	if q == nil {
-		return false, nil
-	}
-	signal, end := d.summarySignal(ctx)
-	defer end()
-	decision := &schemas.HookDecision{CommandID: req.CommandID}
-	err = q.ask(ctx, signal, &req, func(a schemas.HookAnswer) (changed bool, err error) {
+	use := func(a schemas.HookAnswer, decision *schemas.HookDecision) (changed bool, err error) {
 		if a.Cancel {
 			decision.Block = true
 			return true, errDecided
@@ -89,12 +78,8 @@ func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool
 			decision.Label, changed = a.Label, true
 		}
 		return changed, nil
-	})
-	if err != nil {
-		return true, err
 	}
-	q.record(decision)
-	return true, d.emit(ctx, decision, req.CommandID)
+	return d.askBeside(ctx, schemas.HookSessionBeforeTree, &req, use)
 }
 
 // Copy puts a copy into a session that has not begun, unless the log knows the command. The services of
@@ -159,6 +144,21 @@ func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Bran
 	})
 	q.record(decision)
 	return decision, err
+}
+
+// askBeside asks the services of a hook about what may be done outside of a run too. Where it has asked, the decision
+// is in the log and the step is to be chosen again.
+func (d *Driver) askBeside(ctx context.Context, hook schemas.HookName, req *schemas.HookRequest,
+	use func(a schemas.HookAnswer, decision *schemas.HookDecision) (decided bool, err error),
+) (asked bool, err error) {
+	q := d.inquiryBeside(ctx, hook)
+	if q == nil {
+		return false, nil
+	}
+	signal, end := d.summarySignal(ctx)
+	defer end()
+	decision := &schemas.HookDecision{CommandID: req.CommandID}
+	return true, q.decide(ctx, signal, req, decision, func(a schemas.HookAnswer) (bool, error) { return use(a, decision) })
 }
 
 // inquiryBeside is the inquiry of a hook that is asked at outside of a run too: then it is those of the session's

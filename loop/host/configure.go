@@ -125,52 +125,41 @@ func (h *Host) window(config schemas.RunConfig) (least int64) {
 
 // follow is what a profile chooses.
 func follow(config *schemas.RunConfig, p schemas.Profile) {
-	if p.Model != nil {
-		config.Model = *p.Model
-	}
+	override(&config.Model, p.Model)
 	if p.Fallbacks != nil {
 		config.Fallbacks = p.Fallbacks
 	}
-	if p.SystemPrompt != nil {
-		config.SystemPrompt = *p.SystemPrompt
-	}
+	override(&config.SystemPrompt, p.SystemPrompt)
 	config.ThinkingLevel = cmp.Or(p.ThinkingLevel, config.ThinkingLevel)
 	config.ToolExecution = cmp.Or(p.ToolExecution, config.ToolExecution)
 	config.Workspace = cmp.Or(p.Workspace, config.Workspace)
 	if p.Limits != nil {
 		config.Limits = p.Limits.Over(config.Limits)
 	}
-	if p.Budget != nil {
-		config.Budget = *p.Budget
-	}
-	if p.Approval != nil {
-		config.Approval = *p.Approval
-	}
-	if p.Compaction != nil {
-		config.Compaction = *p.Compaction
-	}
-	if p.Subagents != nil {
-		config.Subagents = *p.Subagents
-	}
+	override(&config.Budget, p.Budget)
+	override(&config.Approval, p.Approval)
+	override(&config.Compaction, p.Compaction)
+	override(&config.Subagents, p.Subagents)
 	config.Hooks = hooks(*config, p)
+}
+
+// override puts a value in place of another, if there is one.
+func override[T any](value, by *T) {
+	if by != nil {
+		*value = *by
+	}
 }
 
 // choose is what the session's own settings choose.
 func choose(config *schemas.RunConfig, set loop.Settings) {
-	if set.Model != nil {
-		config.Model = *set.Model
-	}
+	override(&config.Model, set.Model)
 	if set.Fallbacks != nil {
 		config.Fallbacks = set.Fallbacks
 	}
-	if set.SystemPrompt != nil {
-		config.SystemPrompt = *set.SystemPrompt
-	}
+	override(&config.SystemPrompt, set.SystemPrompt)
 	config.ThinkingLevel = cmp.Or(set.ThinkingLevel, config.ThinkingLevel)
 	config.ToolExecution = cmp.Or(set.ToolExecution, config.ToolExecution)
-	if set.Workspace != nil {
-		config.Workspace = *set.Workspace
-	}
+	override(&config.Workspace, set.Workspace)
 	bound(&config.Limits, set)
 }
 

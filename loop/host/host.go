@@ -216,21 +216,27 @@ func (h *Host) Close(ctx context.Context) error {
 	return nil
 }
 
-// Owns verifies whether the host still owns a session that it is driving: at this moment no other process has extended
-// the session.
-func (h *Host) Owns(ctx context.Context, session string) bool {
+// errNotLoaded is the answer of [Host.Owns] for a session that the host is not driving.
+var errNotLoaded = errors.New("the session is not loaded")
+
+// Owns returns nil if the host still owns a session that it is driving: at this moment no other process has extended
+// the session. The error is a [schemas.ConflictError] if one has; after any other nothing is known.
+func (h *Host) Owns(ctx context.Context, session string) error {
 	h.mu.Lock()
 	e := h.entries[session]
 	h.mu.Unlock()
 	if e == nil {
-		return false
+		return errNotLoaded
 	}
 	select {
 	case <-e.loaded:
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
-	return e.err == nil && e.log.Confirm(ctx, h.o.Clock.Now()) == nil
+	if e.err != nil {
+		return e.err
+	}
+	return e.log.Confirm(ctx, h.o.Clock.Now())
 }
 
 // alone is the answer of a function that lets no other message in while it works: none has come in.
@@ -267,8 +273,9 @@ func (h *Host) use(ctx context.Context, e *entry, fresh bool, f func(d *driver.D
 	if err = f(e.driver); err == nil {
 		h.lookAgain(ctx, e)
 	}
-	if err == nil && e.seq() == before {
-		// Nothing was to be done, says a state that may be old: a message acknowledged because of it alone could be lost.
+	if err == nil {
+		// Maybe nothing was to be done, says a state that may be old: a message acknowledged because of it alone could be
+		// lost. What another delivery has appended meanwhile proves nothing before it is stored.
 		err = e.log.Confirm(ctx, begun)
 	}
 	if stale = !fresh && behind(err, before) && ctx.Err() == nil; stale {

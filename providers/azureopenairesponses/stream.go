@@ -54,9 +54,10 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 		}
 		body.PromptCacheKey = req.SessionID
 		tap := transport.New(req)
-		resp, err := responses.Send(ctx, tap, body, append(openaiapi.Options(req, tap), option.WithBaseURL(url),
+		opts := append(openaiapi.Options(req, tap), option.WithBaseURL(url),
 			option.WithAPIKey(""), option.WithHeaderDel("authorization"), option.WithHeader("api-key", req.APIKey),
-			option.WithQuery("api-version", first(o.APIVersion, req.Env("AZURE_OPENAI_API_VERSION"), defaultVersion))))
+			option.WithQuery("api-version", first(o.APIVersion, req.Env("AZURE_OPENAI_API_VERSION"), defaultVersion)))
+		resp, err := openaiapi.Send(ctx, tap, "responses", body, opts)
 		if err != nil {
 			return err
 		}

@@ -2,14 +2,11 @@ package openaicompletions
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"net/http"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
 
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/providers/internal/assemble"
@@ -51,22 +48,12 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := schemas.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
 	tap := transport.New(req)
 	opts, err := options(req, &compat, tap)
 	if err != nil {
 		return nil, err
 	}
-	var resp *http.Response
-	service := openai.NewChatCompletionService(append(opts, option.WithResponseBodyInto(&resp))...)
-	params := param.Override[openai.ChatCompletionNewParams](json.RawMessage(raw))
-	if err := service.NewStreaming(ctx, params).Err(); err != nil {
-		return nil, openaiapi.FromTap(tap, err)
-	}
-	return resp, nil
+	return openaiapi.Send(ctx, tap, "chat/completions", body, opts)
 }
 
 // options returns how the SDK is to send the request.

@@ -41,7 +41,7 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 		tap := transport.New(req)
 		opts := append(openaiapi.Options(req, tap), remember(req, body, compat)...)
 		body.Store = new(bool)
-		resp, err := responses.Send(ctx, tap, body, opts)
+		resp, err := openaiapi.Send(ctx, tap, "responses", body, opts)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package bash_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -72,7 +73,7 @@ func TestSandboxIsNotLeft(t *testing.T) {
 		rig.Put("keys/key", treasure)
 		makeDevice(t, rig.Path("device"))
 		copySelf(t, rig.Root)
-		got, isError := run(t, tool, fmt.Sprintf("%s=%s %s=%s %s=%d ./self 2>&1", attackEnv, rig.Path("keys/key"),
+		got, isError := run(t, tool, fmt.Sprintf("%s=%s %s=%s %s='%s' ./self 2>&1", attackEnv, rig.Path("keys/key"),
 			abstractEnv, abstract, keyringEnv, userKeyring(t)))
 		if isError || !strings.HasSuffix(got, "end\n") {
 			t.Fatalf("%v %s", isError, got)
@@ -151,21 +152,30 @@ func makeDevice(t *testing.T, path string) {
 	}
 }
 
+// keyringEnv has the number of the worker's user's keyring and, after a space, what the key in it is called.
 const keyringEnv = "LOOPBUS_TEST_KEYRING"
 
-// userKeyring is the number of the keyring that the worker's user has, with a key in it. It can be used by anybody of
-// the same user who knows the number.
-func userKeyring(t *testing.T) int {
+// userKeyring is the number of the keyring that the worker's user has, and the name of a key in it. The keyring can be
+// used by anybody of the same user who knows the number: also by another run of this test, at the same time or killed
+// before its end, whose key nobody else may change. So the key's name is of this run alone, and the key ends by itself.
+func userKeyring(t *testing.T) string {
 	t.Helper()
 	id, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true)
 	if err != nil {
 		t.Logf("no keyrings here: %v", err)
-		return 0
+		return ""
 	}
-	key, err := unix.AddKey("user", treasure, []byte(treasure), id)
+	name := treasure + "-" + rand.Text()
+	key, err := unix.AddKey("user", name, []byte(treasure), unix.KEY_SPEC_THREAD_KEYRING)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := unix.KeyctlInt(unix.KEYCTL_SET_TIMEOUT, key, 600, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.KeyctlInt(unix.KEYCTL_LINK, key, id, 0, 0); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, key, id, 0, 0) })
-	return id
+	return fmt.Sprintf("%d %s", id, name)
 }

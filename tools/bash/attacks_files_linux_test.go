@@ -184,14 +184,15 @@ func otherAttacks() []attack {
 			return err
 		}},
 		{"a key of the worker's user", func(string) error {
-			id, err := strconv.Atoi(os.Getenv(keyringEnv))
-			if err != nil || id == 0 {
+			number, name, _ := strings.Cut(os.Getenv(keyringEnv), " ")
+			id, err := strconv.Atoi(number)
+			if err != nil {
 				return errNothing
 			}
 			if _, err := unix.KeyctlInt(unix.KEYCTL_LINK, id, unix.KEY_SPEC_SESSION_KEYRING, 0, 0); err != nil {
 				return err
 			}
-			_, err = unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", treasure, 0)
+			_, err = unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", name, 0)
 			return err
 		}},
 	}

@@ -24,6 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	leaveMainThread()
 	bash.RunHelper()
 	actAsNobody()
 	actAsWorkerWithOtherProc()

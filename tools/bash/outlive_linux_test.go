@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
@@ -53,7 +56,8 @@ func work(raw string) error {
 	if err != nil {
 		return err
 	}
-	tool := bash.New(bash.Options{Workspace: w, TempDir: spec.Temp, Environ: os.Environ(), Sandbox: spec.Sandbox})
+	tool := bash.New(bash.Options{Workspace: w, TempDir: spec.Temp, Environ: os.Environ(),
+		Env: []string{otherThreadEnv}, Sandbox: spec.Sandbox})
 	go func() {
 		result, isError := tool.Run(context.Background(), call(spec.Command), nil)
 		fmt.Println("ended", isError, strings.ReplaceAll(result.Content.JoinText(), "\n", " "))
@@ -65,8 +69,31 @@ func work(raw string) error {
 	return err
 }
 
+// otherThreadEnv has a process leave its main thread before it begins, as happens by itself when the machine is busy.
+const otherThreadEnv = "OTHER_THREAD_OF_A_TEST"
+
+// leaveMainThread has this goroutine go on with another thread of the process than the first.
+func leaveMainThread() {
+	if os.Getenv(otherThreadEnv) == "" {
+		return
+	}
+	for unix.Gettid() == os.Getpid() {
+		held := make(chan bool)
+		go func() {
+			runtime.LockOSThread()
+			first := unix.Gettid() == os.Getpid()
+			held <- first
+			if first {
+				select {}
+			}
+			runtime.UnlockOSThread()
+		}()
+		<-held
+	}
+}
+
 // startWorker starts a process that runs a command.
-func startWorker(t *testing.T, spec workerSpec) (worker *exec.Cmd, said *bufio.Reader, stop func()) {
+func startWorker(t *testing.T, spec workerSpec, environ ...string) (worker *exec.Cmd, said *bufio.Reader, stop func()) {
 	t.Helper()
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -74,6 +101,7 @@ func startWorker(t *testing.T, spec workerSpec) (worker *exec.Cmd, said *bufio.R
 	}
 	worker = exec.Command("/proc/self/exe")
 	worker.Env = []string{"PATH=" + os.Getenv("PATH"), workerEnv + "=" + string(raw), "GORACE=atexit_sleep_ms=0"}
+	worker.Env = append(worker.Env, environ...)
 	worker.Stderr = os.Stderr
 	in, err := worker.StdinPipe()
 	if err != nil {
@@ -133,8 +161,8 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	}
 }
 
-// gone is how long what a worker has started may outlive it, on a machine that is busy with other things.
-const gone = 10 * time.Second
+// gone is how long what a worker has started may outlive it.
+const gone = 2 * time.Second
 
 // background are the ways to hide from whoever kills a shell's group. LENGTH is that of a sleep by which it is found.
 var background = map[string]string{
@@ -183,22 +211,26 @@ func TestCommandsEndWithTheirWorker(t *testing.T) {
 	}
 }
 
-// TestSandboxesEndWithTheirWorker is the same with a sandbox around the command, which ends by itself.
+// TestSandboxesEndWithTheirWorker is the same with a sandbox around the command, which ends by itself: also if its
+// parts have not gone on with the thread that the kernel would send a signal to.
 func TestSandboxesEndWithTheirWorker(t *testing.T) {
 	for i, sandbox := range []bash.Sandbox{bash.SandboxBubblewrap, bash.SandboxNamespaces} {
-		t.Run(string(sandbox), func(t *testing.T) {
-			rig := tooltest.New(t)
-			need(t, bash.Options{Workspace: rig.Workspace, Sandbox: sandbox,
-				Environ: os.Environ()})
-			length := fmt.Sprintf("%d.%06d", 4_000_000+i, os.Getpid())
-			command := fmt.Sprintf("setsid sleep %s & (setsid sh -c '(sleep %[1]s &) & exit' &); trap '' TERM INT HUP; "+
-				"sleep %[1]s; true", length)
-			worker, _, _ := startWorker(t, workerSpec{Root: rig.Root, Temp: t.TempDir(), Command: command, Sandbox: sandbox})
-			eventually(t, 20*time.Second, "it runs", func() bool { return sleeping(t, length) })
-			if err := worker.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, gone, "nothing of it is left", func() bool { return len(alive(t, length)) == 0 })
-		})
+		for j, environ := range [][]string{nil, {otherThreadEnv + "=1"}} {
+			t.Run(fmt.Sprint(sandbox, environ), func(t *testing.T) {
+				t.Parallel()
+				rig := tooltest.New(t)
+				need(t, bash.Options{Workspace: rig.Workspace, Sandbox: sandbox, Environ: os.Environ()})
+				length := fmt.Sprintf("%d.%06d", 4_000_000+2*i+j, os.Getpid())
+				command := fmt.Sprintf("setsid sleep %s & (setsid sh -c '(sleep %[1]s &) & exit' &); trap '' TERM INT HUP; "+
+					"sleep %[1]s; true", length)
+				spec := workerSpec{Root: rig.Root, Temp: t.TempDir(), Command: command, Sandbox: sandbox}
+				worker, _, _ := startWorker(t, spec, environ...)
+				eventually(t, 20*time.Second, "it runs", func() bool { return sleeping(t, length) })
+				if err := worker.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, gone, "nothing of it is left", func() bool { return len(alive(t, length)) == 0 })
+			})
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,9 +42,7 @@ type Options struct {
 
 // New returns a bridge, which the caller has to [Bridge.Close] before the client.
 func New(c *client.Client, o Options) *Bridge {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Bridge{c: c, load: o.Load, log: o.Logger, frontends: newFrontends(c, o.Logger)}
 }
 

@@ -59,9 +59,7 @@ func New(c *client.Client, o Options) *Bridge {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
 	o.Version = cmp.Or(o.Version, "0")
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}

@@ -24,20 +24,19 @@ const (
 // Gate admits messages to their sessions. A nil pointer is not ready; use [New]. Methods are not safe for concurrent
 // use: the caller's lock guards them, and start is called with it held.
 type Gate struct {
-	most     int
-	arm      func(d time.Duration)
-	armed    bool
-	working  map[string]int // messages under way, by session
-	pressing line
-	fresh    line
+	arm     func(d time.Duration)
+	armed   bool
+	working map[string]int // messages under way, by session
+	lines   [2]*line       // of those that press, and of all others
 }
 
 // line is messages that wait, oldest first.
 type line struct {
-	waiting   *list.List
-	beginning int
-	newest    bool      // whose turn it is
-	last      time.Time // one began
+	waiting       list.List
+	room, hurried int // how many sessions may be at work for one to begin, and for one that has waited for long
+	beginning     int
+	newest        bool      // whose turn it is
+	last          time.Time // one began
 }
 
 // Request is one message at the gate.
@@ -53,16 +52,16 @@ type Request struct {
 // New returns a gate for most sessions at once, which has to be at least 1. Half as many again may begin out of
 // impatience, and messages that press may have twice as many. arm has [Gate.Hurry] called once after d.
 func New(most int, arm func(d time.Duration)) *Gate {
-	return &Gate{most: most, arm: arm, working: map[string]int{},
-		pressing: line{waiting: list.New()}, fresh: line{waiting: list.New()}}
+	return &Gate{arm: arm, working: map[string]int{},
+		lines: [2]*line{{room: 2 * most, hurried: 2 * most}, {room: most, hurried: most + (most+1)/2}}}
 }
 
 // Ask has start called once the message may begin, now or in a later call of a method. The caller says what becomes of
 // it by the other methods, and by [Gate.Done] at the end.
 func (g *Gate) Ask(session string, pressing bool, now time.Time, start func()) *Request {
-	t := &Request{session: session, start: start, line: &g.fresh}
+	t := &Request{session: session, start: start, line: g.lines[1]}
 	if pressing {
-		t.line = &g.pressing
+		t.line = g.lines[0]
 	}
 	if g.working[session] > 0 {
 		g.begin(t)
@@ -113,7 +112,7 @@ func (g *Gate) Done(t *Request, now time.Time) {
 func (t *Request) Waits() bool { return t.place != nil }
 
 // Waiting is how many messages wait.
-func (g *Gate) Waiting() int { return g.pressing.waiting.Len() + g.fresh.waiting.Len() }
+func (g *Gate) Waiting() int { return g.lines[0].waiting.Len() + g.lines[1].waiting.Len() }
 
 // Working is how many sessions are at work.
 func (g *Gate) Working() int { return len(g.working) }
@@ -134,8 +133,8 @@ func (g *Gate) leave(t *Request) {
 
 // next begins what there is room for.
 func (g *Gate) next(now time.Time) {
-	for _, l := range []*line{&g.pressing, &g.fresh} {
-		for l.waiting.Len() > 0 && l.beginning < MostBeginning && len(g.working) < g.room(l) {
+	for _, l := range g.lines {
+		for l.waiting.Len() > 0 && l.beginning < MostBeginning && len(g.working) < l.room {
 			g.admit(l, l.newest, now)
 			l.newest = !l.newest
 		}
@@ -143,23 +142,11 @@ func (g *Gate) next(now time.Time) {
 	g.rearm()
 }
 
-// room is how many sessions may be at work for a message of a line to begin.
-func (g *Gate) room(l *line) int {
-	if l == &g.pressing {
-		return 2 * g.most
-	}
-	return g.most
-}
-
 // Hurry is called after the time that the gate has asked for.
 func (g *Gate) Hurry(now time.Time) {
 	g.armed = false
-	for _, l := range []*line{&g.pressing, &g.fresh} {
-		room := 2 * g.most
-		if l == &g.fresh {
-			room = g.most + (g.most+1)/2
-		}
-		if l.waiting.Len() > 0 && now.Sub(l.last) >= Patience && len(g.working) < room {
+	for _, l := range g.lines {
+		if l.waiting.Len() > 0 && now.Sub(l.last) >= Patience && len(g.working) < l.hurried {
 			g.admit(l, true, now)
 		}
 	}
@@ -179,8 +166,7 @@ func (g *Gate) admit(l *line, newest bool, now time.Time) {
 	if newest {
 		at = l.waiting.Back()
 	}
-	t := at.Value.(*Request)
-	l.waiting.Remove(at)
+	t := l.waiting.Remove(at).(*Request)
 	t.place, l.last = nil, now
 	t.beginning = true
 	l.beginning++

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 const (
@@ -56,7 +58,7 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 	interval := m.o.DeadAfter / heartbeatsPerPeriod
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	waited := time.After(m.o.DeadAfter)
+	late := time.After(m.o.DeadAfter)
 	for looked := time.Now(); ; {
 		if ready != nil && m.allSeen(listed) {
 			ready()
@@ -66,10 +68,8 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 		case <-ctx.Done():
 			return
 		case <-m.met:
-			continue
-		case <-waited:
+		case <-late:
 			listed = nil
-			continue
 		case <-m.beat:
 			m.heartbeat()
 		case now := <-tick.C:
@@ -114,14 +114,8 @@ func (m *Membership) dropSilent(now time.Time, suspended bool) {
 
 // probe asks ten times a second whether the successor in the list of live runners has a connection.
 func (m *Membership) probe(ctx context.Context) {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-	for misses, last := 0, ""; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	misses, last := 0, ""
+	for natsio.Wait(ctx, probeEvery) {
 		id := m.successor()
 		if id != last {
 			misses, last = 0, id
@@ -129,9 +123,8 @@ func (m *Membership) probe(ctx context.Context) {
 		if id == "" {
 			continue
 		}
-		misses++
 		limited, cancel := context.WithTimeout(ctx, m.o.DeadAfter)
-		if !m.o.Network.Unconnected(limited, id) {
+		if misses++; !m.o.Network.Unconnected(limited, id) {
 			misses = 0
 		}
 		cancel()
@@ -157,15 +150,7 @@ func (m *Membership) successor() string {
 // keepEntry renews the entry until ctx ends. It logs once that it has expired, because nothing can be written, and once
 // that this is over.
 func (m *Membership) keepEntry(ctx context.Context) {
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
-	logged := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for logged := false; natsio.Wait(ctx, renewEvery); {
 		err := m.renew(ctx, renewTimeout)
 		switch {
 		case err == nil && logged:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/inbox/membership"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
@@ -47,8 +48,7 @@ var (
 // claims is what a Reader remembers between two looks at its share.
 type claims struct {
 	made       int       // consumers
-	begun      bool      // one has been read
-	lost       int       // View.Lost when the last one was made
+	lost       int       // View.Lost when the last one was made, -1 before
 	leaveBy    time.Time // when partitions that others should read are left, idle or not; zero if there are none
 	shared     bool      // another runner said that it reads what this one does
 	unverified bool      // since then another runner may have read what this one did
@@ -142,8 +142,12 @@ func (r *Reader) wants(view membership.View, now *Consumer) (wants []int, leavin
 	if r.claims.leaveBy.IsZero() {
 		r.claims.leaveBy = time.Now().Add(r.o.HandoverWait)
 	}
+	busy := map[int]bool{}
+	for _, s := range r.sessions {
+		busy[s.partition] = true
+	}
 	for _, n := range reads {
-		if !slices.Contains(share, n) && r.busy[n] > 0 && time.Now().Before(r.claims.leaveBy) {
+		if !slices.Contains(share, n) && busy[n] && time.Now().Before(r.claims.leaveBy) {
 			wants, leaving = append(wants, n), true
 		}
 	}
@@ -163,7 +167,7 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 	}
 	c.unverified = c.unverified || !found
 	r.leaveOthers(wants)
-	suspect := !c.begun || view.Lost != c.lost
+	suspect := view.Lost != c.lost
 	if suspect || c.unverified { // also where nothing is wanted: what is left behind would keep the others out
 		if err := r.sweep(ctx, view.IDs); err != nil {
 			return err
@@ -180,7 +184,7 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 			return err
 		}
 	}
-	c.begun, c.unverified, c.lost = true, false, view.Lost
+	c.unverified, c.lost = false, view.Lost
 	r.o.Members.Reads(wants)
 	r.o.Count(Takeover)
 	r.o.Logger.Info("reading partitions", "count", len(wants), "suspect", next.suspect,
@@ -197,10 +201,8 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	}
 	r.mu.Lock()
 	r.consumer = c
-	for _, s := range r.sessions {
-		if left := s.left; c.Unverified && s.name != "" && s.atWork() {
-			r.running.Go(func() { r.verify(ctx, s, left) })
-		}
+	if c.Unverified {
+		r.verifyAll(func(err error) bool { return err != nil })
 	}
 	r.mu.Unlock()
 	if err = r.o.Queue.Consume(c); err != nil {
@@ -209,17 +211,26 @@ func (r *Reader) read(ctx context.Context, c *Consumer) (err error) {
 	return err
 }
 
-// verify asks whether a session is still this runner's: another one may have had it meanwhile. If not it is left, and
-// begun anew.
-func (r *Reader) verify(ctx context.Context, s *session, left int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownsLimit)
+// verifyAll asks for every session at work whether it is still this runner's: another one may have had it meanwhile. If
+// the answer says that it is lost, it is left, and begun anew. mu is held.
+func (r *Reader) verifyAll(lost func(answer error) bool) {
+	for _, s := range r.sessions {
+		if work := s.ctx; s.name != "" && s.atWork() {
+			r.running.Go(func() { r.verify(work, s, lost) })
+		}
+	}
+}
+
+// verify asks for one. work is the context of its deliveries, which ends when it is left.
+func (r *Reader) verify(work context.Context, s *session, lost func(answer error) bool) {
+	ctx, cancel := context.WithTimeout(work, ownsLimit)
 	defer cancel()
-	if r.o.Handler.Owns(ctx, s.name) {
+	if !lost(r.o.Handler.Owns(ctx, s.name)) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.left == left {
+	if work.Err() == nil {
 		r.leave(s)
 	}
 }
@@ -267,7 +278,8 @@ func (r *Reader) leaveOthers(reads []int) {
 }
 
 // check makes the consumer anew if a delivery or an acknowledgement of before the last check has not arrived: one that
-// was lost with a leader would show in nothing else.
+// was lost with a leader would show in nothing else. Nor would it that another runner has had a session for a moment,
+// with a consumer that overlapped and is gone: what waits for a model would go on, and be refused at its end.
 func (r *Reader) check(ctx context.Context) {
 	r.mu.Lock()
 	c := r.consumer
@@ -278,6 +290,7 @@ func (r *Reader) check(ctx context.Context) {
 	delivered, settled, err := r.o.Queue.Counts(ctx, c.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.verifyAll(func(err error) bool { return errors.Is(err, schemas.ErrConflict) })
 	switch {
 	case errors.Is(err, ErrGone):
 		r.breakLocked(c, err)

@@ -151,16 +151,14 @@ func (r *Reader) pause(f *flight, d time.Duration) bool {
 	r.mu.Lock()
 	r.gate.Pause(f.request, time.Now())
 	r.mu.Unlock()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		r.mu.Lock()
 		r.gate.Resume(f.request)
 		r.mu.Unlock()
 		return true
 	case <-f.ctx.Done():
-	case <-r.draining:
+	case <-r.draining.Done():
 	}
 	return false
 }

@@ -27,7 +27,7 @@ const (
 	restTime      = 100 * time.Millisecond // that deliveries get to end before the others take over
 	cutOffTimeout = time.Second            // between the end of a delivery's context and giving it up
 	leaveTimeout  = 2 * time.Second        // of deleting the consumer on the way out
-	checkEvery    = 15 * time.Second       // the counts are compared with the server's
+	checkEvery    = 15 * time.Second       // the counts are compared with the server's, and sessions with their logs
 )
 
 // Queue is the work queue on the servers.
@@ -45,24 +45,21 @@ type Queue interface {
 	Counts(ctx context.Context, name string) (delivered, settled uint64, err error)
 	// Ack acknowledges a delivery without waiting for an answer.
 	Ack(settle string)
-	// Gone reports whether a message is stored no more.
+	// Gone reports whether a message is stored no more. Of one that is, it reads again what was let go.
 	Gone(ctx context.Context, m *Message) bool
 }
 
-// Handler does what messages ask for. Keep and Release are called with a lock held, and must not wait.
+// Handler does what messages ask for.
 type Handler interface {
 	// Deliver returns once the session is at rest, or another delivery drives it; entered says that the message is stored.
 	Deliver(ctx context.Context, m *Message, entered func()) error
 	// GiveUp rejects a message for good.
 	GiveUp(ctx context.Context, m *Message, reason string) error
-	// Owns reports whether a session at work is known to have been extended by no other runner.
-	Owns(ctx context.Context, session string) bool
+	// Owns returns nil if no other runner has extended a session at work, and a [schemas.ErrConflict] if one has.
+	Owns(ctx context.Context, session string) error
 	// Attempt counts that a message is begun which a lost runner may have begun, and returns how many were lost so. The
 	// Reader calls end if the attempt fails.
 	Attempt(ctx context.Context, seq uint64) (lost int, end func())
-	// Keep is told of each message that comes in flight, and Release of its end.
-	Keep(m *Message)
-	Release(m *Message)
 }
 
 // Options configure [New]. All of them are needed.
@@ -93,7 +90,14 @@ type Message struct {
 	Partition int
 	Session   string // "" if it has no legal one
 	Presses   bool   // it goes before those that may begin a run
-	Body      any    // whatever the Queue and the Handler want to know
+	Body      Body   // what the Queue and the Handler know of it
+}
+
+// Body is the content of a message.
+type Body interface {
+	// LetGo is called with a lock held if the message has to wait before it begins: the queue may have tens of thousands
+	// of them, half a megabyte each. It reports whether anything was let go, which [Queue.Gone] then reads again.
+	LetGo() bool
 }
 
 // A Reader reads one runner's share. Its methods may be called concurrently.
@@ -101,8 +105,9 @@ type Reader struct {
 	o          Options
 	complaints complaints
 	ready      chan struct{}
-	poke       chan struct{}  // has a token when the consumer has to be looked at again
-	draining   chan struct{}  // closed, with mu held, when nothing new is begun any more
+	poke       chan struct{}   // has a token when the consumer has to be looked at again
+	draining   context.Context // ended by drainNow, with mu held, when nothing new is begun any more
+	drainNow   context.CancelFunc
 	running    sync.WaitGroup // flights, and what asks about sessions
 	claims     claims         // of the goroutine of Run
 
@@ -116,15 +121,15 @@ type Reader struct {
 	consumer *Consumer           // in use; nil while nothing is read
 	flights  map[uint64]*flight  // by sequence in the stream
 	sessions map[string]*session // of these
-	busy     map[int]int         // flights by partition
 }
 
 // New returns a Reader that does nothing before [Reader.Run].
 func New(o Options) *Reader {
 	r := &Reader{
-		o: o, ready: make(chan struct{}), poke: make(chan struct{}, 1), draining: make(chan struct{}),
-		flights: map[uint64]*flight{}, sessions: map[string]*session{}, busy: map[int]int{},
+		o: o, ready: make(chan struct{}), poke: make(chan struct{}, 1),
+		flights: map[uint64]*flight{}, sessions: map[string]*session{}, claims: claims{lost: -1},
 	}
+	r.draining, r.drainNow = context.WithCancel(context.Background())
 	r.gate = admission.New(o.MaxSessions, func(d time.Duration) { time.AfterFunc(d, r.hurry) })
 	return r
 }
@@ -155,7 +160,7 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
 	r.partitions, r.work = partitions, work
-	r.start = (&pool{fly: r.fly, next: make(chan *flight), running: &r.running, end: r.draining}).start
+	r.start = (&pool{fly: r.fly, next: make(chan *flight), running: &r.running, end: r.draining.Done()}).start
 
 	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -191,7 +196,7 @@ func (r *Reader) own(ctx context.Context) {
 // drain gives everything to the others. They take over at once; what is being settled at this moment may be settled.
 func (r *Reader) drain(ctx context.Context, leave func() error, kill context.CancelCauseFunc) error {
 	r.mu.Lock()
-	close(r.draining) // nothing is admitted any more
+	r.drainNow() // nothing is admitted any more
 	r.mu.Unlock()
 	ended := make(chan struct{})
 	r.o.Queue.Stop()
@@ -220,24 +225,15 @@ func (r *Reader) drain(ctx context.Context, leave func() error, kill context.Can
 
 // within reports whether a channel is closed before d has passed.
 func within(c <-chan struct{}, d time.Duration) bool {
-	timeout := time.NewTimer(d)
-	defer timeout.Stop()
 	select {
 	case <-c:
 		return true
-	case <-timeout.C:
+	case <-time.After(d):
 		return false
 	}
 }
 
-func (r *Reader) isDraining() bool {
-	select {
-	case <-r.draining:
-		return true
-	default:
-		return false
-	}
-}
+func (r *Reader) isDraining() bool { return r.draining.Err() != nil }
 
 // hurry has the gate look whether somebody has waited for too long.
 func (r *Reader) hurry() {

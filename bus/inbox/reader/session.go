@@ -17,7 +17,6 @@ type session struct {
 	// flights are in the order in which they are begun. Those that have entered come first; of the others at most the
 	// first is at work.
 	flights []*flight
-	left    int  // how often it was left
 	doubted bool // another runner may have extended it
 	ending  int  // flights of before it was left that have not ended; nothing begins while there are any
 	// lost counts the flights that have ended without having been delivered by the consumer in use.
@@ -31,7 +30,7 @@ type flight struct {
 	*Message
 	of       *session
 	ctx      context.Context
-	received time.Time
+	received time.Time          // zero if what it says was let go
 	suspect  bool               // a lost runner may have begun it
 	request  *admission.Request // nil before it is asked for
 
@@ -63,12 +62,14 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, settle string) {
 		f.consumer, f.settle = c, settle
 		return
 	}
-	r.o.Handler.Keep(m)
-	r.busy[m.Partition]++
 	s := r.sessionOf(m)
-	r.put(&flight{Message: m, of: s, received: time.Now(), consumer: c, settle: settle,
-		suspect: c.suspect && c.received <= c.waiting})
+	f := &flight{Message: m, of: s, received: time.Now(), consumer: c, settle: settle,
+		suspect: c.suspect && c.received <= c.waiting}
+	r.put(f)
 	r.next(s)
+	if !f.begun && m.Body.LetGo() {
+		f.received = time.Time{}
+	}
 }
 
 // sessionOf returns the session of a message, which it makes if there is none.
@@ -132,10 +133,6 @@ func (r *Reader) forget(f *flight) {
 		return
 	}
 	delete(r.flights, f.Seq)
-	if r.busy[f.Partition]--; r.busy[f.Partition] == 0 {
-		delete(r.busy, f.Partition)
-	}
-	r.o.Handler.Release(f.Message)
 	f.of.flights = slices.DeleteFunc(f.of.flights, func(o *flight) bool { return o == f })
 	if f.consumer != r.consumer {
 		f.of.lost++
@@ -159,7 +156,6 @@ func (r *Reader) end(f *flight) {
 func (r *Reader) leave(s *session) {
 	flights := s.flights
 	s.flights = nil
-	s.left++
 	s.doubted = true
 	s.cutOff(ErrMoved)
 	s.ctx, s.cutOff = context.WithCancelCause(r.work)

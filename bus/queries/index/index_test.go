@@ -81,6 +81,39 @@ func TestWritesAreJoined(t *testing.T) {
 	}
 }
 
+// held are logs whose Head waits: a write of a new entry asks it once it has stored the entry.
+type held struct {
+	index.Logs
+	asked   chan struct{}
+	release chan struct{}
+}
+
+func (l held) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
+	close(l.asked)
+	<-l.release
+	return l.Logs.Head(ctx, session)
+}
+
+// What comes while a write is under way is written before Close returns.
+func TestCloseWritesWhatCameDuringAWrite(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := never(r.quick())
+	logs := held{Logs: o.Logs, asked: make(chan struct{}), release: make(chan struct{})}
+	o.Logs = logs
+	ix := r.open(o)
+	s := r.session(ix, "s1")
+	s.say(turn(1, "x")...)
+	<-logs.asked
+	s.say(turn(2, "y")...)
+	s.track.Close() // finds the write under way
+	close(logs.release)
+	ix.Close()
+	if got := reaches(t, r.open(never(r.quick())), "s1", 1).Summary.Seq; got != 16 {
+		t.Errorf("the entry is at seq %d after the index was closed", got)
+	}
+}
+
 // What nobody wrote, because a runner died, is read from the log: a session that is new, and one that went on.
 func TestGapsAreRepaired(t *testing.T) {
 	t.Parallel()

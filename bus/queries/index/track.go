@@ -189,6 +189,10 @@ func (t *Track) end(base *Entry, err error) {
 			t.dirty = true
 		}
 	}
+	// Close has left to this write what came while it was under way, and waits for nothing else.
+	if t.closed && t.dirty && err == nil && (base == nil || base.Summary.Seq < t.seq) {
+		t.ix.work.Go(func() { t.flush(t.ix.writing) })
+	}
 	t.schedule()
 }
 

@@ -86,9 +86,7 @@ func (ix *Index) publish(ctx context.Context, key string, value []byte, at uint6
 }
 
 func conflict(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == codeConflictInFlight)
+	return natsio.HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, codeConflictInFlight)
 }
 
 // known is the revision that a session's key has, as far as is known here.

@@ -1,6 +1,6 @@
 // An entry of a conversation.
 
-import { clock, cost, count, duration, model } from "../format.js";
+import { clock, cost, count, duration, many, model } from "../format.js";
 import { Component, html, useEffect, useState } from "../vendor/preact.js";
 import { Approval } from "./approval.js";
 import { Child } from "./child.js";
@@ -21,7 +21,7 @@ export class Entry extends Component {
         ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
     }
     if (entry.kind === "end") {
-      return html`<article class="end ${entry.tone}"><header>${entry.reason}: ${entry.turns} turns, ${duration(entry.durationMs)},
+      return html`<article class="end ${entry.tone}"><header>${entry.reason}: ${many(entry.turns, "turn")}, ${duration(entry.durationMs)},
         ${" "}${count(entry.usage?.totalTokens)} tokens, ${cost(entry.usage?.cost?.total)} ${at}</header>
         ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
     }

@@ -1,12 +1,14 @@
 // What runs the sessions: runners, workers, queues, dead letters, profiles, models. What is unhealthy comes first.
 
 import { Text } from "../parts/text.js";
-import { count, cost } from "../format.js";
+import { count, cost, many } from "../format.js";
 import { budgetText, problems, queueOf, used } from "../health.js";
 import { doing } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 
 const AGAIN = 3000; // ms
+
+const known = (tokens) => (tokens ? count(tokens) : "");
 
 async function look(bus) {
   const parts = {
@@ -55,7 +57,7 @@ export function FleetView({ bus }) {
     <${Health} list=${problems(seen)} />
     <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all</p>
       <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><header><code>${d.subject || d.message.subject}</code>
-        <span class="quiet">${d.deliveries} deliveries</span></header><p>${d.reason}</p><${Text} text=${d.text} mono exact />
+        <span class="quiet">delivered ${many(d.deliveries, "time")}</span></header><p>${d.reason}</p><${Text} text=${d.text} mono exact />
         <div class="answer"><button disabled=${d.cut || !d.subject} title=${d.cut ? "It was cut, and cannot be sent again" : ""}
           onClick=${() => done("Send again", () => bus.fleet.replay(d))}>Send again</button>
         <button class="danger" onClick=${() => done("Discard", () => bus.fleet.discard(d))}>Discard</button></div></li>`)}</ul>`}</${Part}>
@@ -72,7 +74,7 @@ export function FleetView({ bus }) {
       rows=${[...list].sort((a, b) => (used(b)?.share ?? 0) - (used(a)?.share ?? 0)).map((p) => [p.name, p.model && `${p.model.provider}/${p.model.id}`,
         p.tools?.join(", ") ?? "all", html`<${Budget} p=${p} />`, p.description])} />`}</${Part}>
     <${Part} title="Models" part=${seen.models} empty="There are none.">${(list) => html`<${Table} head=${["model", "context", "output", "$/M in", "$/M out", "cached", "written", "key"]}
-      rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, count(m.contextWindow), count(m.maxTokens), cost(m.rates.input), cost(m.rates.output),
+      rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, known(m.contextWindow), known(m.maxTokens), cost(m.rates.input), cost(m.rates.output),
         cost(m.rates.cacheRead), cost(m.rates.cacheWrite), m.key ? "yes" : "no"])} />`}</${Part}></section>`;
 }
 

@@ -3,7 +3,7 @@
 import { Composer } from "../parts/composer.js";
 import { Entry } from "../parts/entry.js";
 import { Settings } from "../parts/settings.js";
-import { visible, cost, count, duration, model } from "../format.js";
+import { visible, cost, count, duration, model, STATUS } from "../format.js";
 import { Followed } from "../session.js";
 import { doing, useOwned } from "../state.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
@@ -49,9 +49,10 @@ function Facts({ fold, stats, id }) {
   }, [fold.run]);
   const filled = fold.context || stats?.contextTokens || 0;
   const window = stats?.contextWindow ?? 0;
-  const state = fold.run ? (fold.waiting.size ? "waiting for approval" : fold.streaming ? "the model speaks" : "running") : fold.lastEnd ? "at rest" : "new";
+  const status = fold.run ? (fold.waiting.size ? "waiting_for_approval" : "running") : fold.lastEnd?.bad ? "failed" : "idle";
+  const state = fold.seq === 0 ? "new" : fold.run && fold.streaming ? "the model speaks" : STATUS[status];
   return html`<header class="facts" aria-label="About the session"><h1><a href="#/s/${id}">${fold.name ? html`<bdi>${fold.name}</bdi>` : id}</a></h1>
-    <span class="state ${fold.run ? (fold.waiting.size ? "waiting_for_approval" : "running") : "idle"}" role="status"><span class="dot" aria-hidden="true"></span>${state}
+    <span class="state ${status}" role="status"><span class="dot" aria-hidden="true"></span>${state}
       ${fold.run ? ` (${duration(Math.max(0, now - Date.parse(fold.run.started)))})` : ""}</span>
     <span>${model(fold.config.model ?? stats?.model)}</span>
     <span title="What the newest reply filled of the model's window">context ${count(filled)}${window ? ` of ${count(window)}, ${Math.round((100 * filled) / window)} %` : ""}</span>
@@ -97,6 +98,7 @@ function Entries({ fold, session, id, back }) {
   useEffect(() => {
     const el = ref.current;
     const observer = new ResizeObserver(() => atEnd.current && (el.scrollTop = el.scrollHeight));
+    observer.observe(el); // what is below it grows, too
     if (el.querySelector(".list")) observer.observe(el.querySelector(".list"));
     return () => observer.disconnect();
   }, [fold.entries.length > 0]);

@@ -2,7 +2,7 @@
 
 import { VirtualList } from "../parts/virtual.js";
 import { families, rowOf } from "../families.js";
-import { ago, cost, model, STATUS } from "../format.js";
+import { ago, cost, many, model, STATUS } from "../format.js";
 import { SessionList } from "../sessions.js";
 import { go, replace, useOwned } from "../state.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
@@ -67,20 +67,21 @@ export function SessionsView({ bus, query }) {
     ${list?.loaded && list.rows.length === 0 && html`<p class="empty">${text || status || profile || parent ? "No session is like this."
       : "There are no sessions yet."}</p>`}
     ${list && html`<${VirtualList} rows=${rows} height=${64} label="Sessions" more=${list.more} near=${() => list.load()}
-      id=${(r) => rowOf(r).s.session} fold=${(r, away) => fold(rowOf(r), away)} row=${(r) => html`<${Row} r=${rowOf(r)} now=${now} fold=${fold} />`} />`}</section>`;
+      id=${(r) => rowOf(r).s.session} fold=${(r, away) => fold(rowOf(r), away)} row=${(r) => html`<${Row} r=${rowOf(r)} trees=${rows !== all} now=${now} fold=${fold} />`} />`}</section>`;
 }
 
-function Row({ r, now, fold }) {
+/** A row, which leaves room for the button of a family where there is one in the list. */
+function Row({ r, trees, now, fold }) {
   const { s, depth, size } = r;
   const indent = { marginLeft: `${Math.min(depth, 8) * 1.5 + (size > 0 ? 0 : 2.2)}rem` };
   return html`${size > 0 && html`<button class="twig" style=${indent} aria-expanded=${!r.folded} aria-label="${size} below ${s.title || s.session}"
       onClick=${() => fold(r, !r.folded)}>${r.folded ? `▸ ${size}` : "▾"}</button>`}
-    <a class="row ${depth > 0 ? "below" : ""}" style=${depth > 0 && size === 0 ? indent : undefined} data-depth=${depth} href="#/s/${s.session}">
+    <a class="row ${depth > 0 ? "below" : ""}" style=${trees && size === 0 ? indent : undefined} data-depth=${depth} href="#/s/${s.session}">
     <span class="state ${s.status}"><span class="dot" aria-hidden="true"></span>${STATUS[s.status] ?? s.status}</span>
     <span class="title"><bdi>${s.title || s.session}</bdi>${s.parent && html` <span class="tag" title="Of ${s.parent.session}, event ${s.parent.seq}">
         ${s.parent.callId ? "sub-agent" : "branch"}${depth === 0 ? ` of ${s.parent.session}` : ""}</span>`}
       ${s.queued > 0 && html` <span class="tag">${s.queued} queued</span>`}${r.state && html` <span class="tag">below: ${STATUS[r.state]}</span>`}</span>
     <span class="last"><bdi>${s.error || s.lastMessage || ""}</bdi></span>
-    <span class="facts"><span>${model(s.model)}</span><span>${s.turns} turns</span><span>${cost(s.usage?.cost?.total)}</span>
+    <span class="facts"><span>${model(s.model)}</span><span>${many(s.turns, "turn")}</span><span>${cost(s.usage?.cost?.total)}</span>
       <time datetime=${s.lastActivity}>${ago(s.lastActivity, now)}</time></span></a>`;
 }

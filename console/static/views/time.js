@@ -55,6 +55,11 @@ function Time({ bus, id, events, seq, from, last }) {
   }, []);
   const event = events[at - 1];
   const words = inWords(event);
+  const list = useRef();
+  useEffect(() => {
+    const { current: el } = list;
+    el.scrollTop = el.querySelector("[aria-current]").offsetTop - el.offsetTop - el.clientHeight / 2;
+  }, [at]);
   const fork = async () => {
     const other = newId();
     const done = await doing(`Fork at event ${at}`, () => bus.session(other).branch(id, at).then(() => true));
@@ -70,7 +75,7 @@ function Time({ bus, id, events, seq, from, last }) {
       <button onClick=${() => to(at, mark === at ? 0 : at)} aria-pressed=${mark === at}>${mark && mark !== at ? `Compare from here, not ${mark}` : "Compare from here"}</button>
       <${Rerun} bus=${bus} id=${id} at=${at} events=${events} now=${fold.config.model} /></div>
     ${mark > 0 && mark !== at && html`<${Between} events=${events} id=${id} from=${Math.min(mark, at)} to=${Math.max(mark, at)} />`}
-    <div class="columns"><nav class="events" aria-label="Events">${events.slice(Math.max(0, at - NEAR), at + NEAR).map((e) => html`<a key=${e.seq} href="#/s/${id}/e/${e.seq}"
+    <div class="columns"><nav ref=${list} class="events" aria-label="Events">${events.slice(Math.max(0, at - NEAR), at + NEAR).map((e) => html`<a key=${e.seq} href="#/s/${id}/e/${e.seq}"
       aria-current=${e.seq === at ? "true" : undefined}><span class="quiet">${e.seq}</span> ${e.type} <span class="at">${clock(e.time)}</span></a>`)}</nav>
       <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2>${words && html`<p class="words">${visible(words, true)}</p>`}<${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
       <div class="entries" role="region" tabindex="0" aria-label="The conversation at event ${at}"><h2>The conversation then</h2>

@@ -114,10 +114,10 @@ func (b *Block) Redact() { b.redacted = true }
 
 // Identify sets the id and the name of a tool call where they are still empty.
 func (b *Block) Identify(id, name string) {
-	if b.id == "" {
+	if b.id == "" && b.s.grow(len(id)) {
 		b.id = id
 	}
-	if b.name == "" {
+	if b.name == "" && b.s.grow(len(name)) {
 		b.name = name
 	}
 }

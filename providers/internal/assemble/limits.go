@@ -2,6 +2,7 @@ package assemble
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -37,6 +38,22 @@ func (s *Stream) grow(n int) bool {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
 	return s.over == nil
+}
+
+// set gives a text of the reply a value, and counts it.
+func (s *Stream) set(text *string, value string) {
+	if s.grow(len(value) - len(*text)) {
+		*text = value
+	}
+}
+
+// shortened is the text of an error, of which a vendor may say as much in a stream as in a failing response.
+func (s *Stream) shortened(text string) string {
+	most := s.limits.ErrorBody
+	if int64(len(text)) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(text[:most], ""), len(text))
 }
 
 // exceed ends the stream: nothing more is read or taken in.

@@ -116,13 +116,13 @@ func (s *Stream) Alive() {
 }
 
 // SetResponseID sets the vendor's id of the reply, also over an earlier one.
-func (s *Stream) SetResponseID(id string) { s.reply.ResponseID = id }
+func (s *Stream) SetResponseID(id string) { s.set(&s.reply.ResponseID, id) }
 
 // ResponseID returns what was set, or nothing.
 func (s *Stream) ResponseID() string { return s.reply.ResponseID }
 
 // SetResponseModel sets the id of the model that answered, where it is not the one asked.
-func (s *Stream) SetResponseModel(id string) { s.reply.ResponseModel = id }
+func (s *Stream) SetResponseModel(id string) { s.set(&s.reply.ResponseModel, id) }
 
 // ResponseModel returns what was set, or nothing.
 func (s *Stream) ResponseModel() string { return s.reply.ResponseModel }
@@ -197,7 +197,7 @@ func (s *Stream) fail(err error) {
 }
 
 func (s *Stream) end(reason schemas.StopReason, code schemas.FailureCode, text string) {
-	s.reply.StopReason, s.reply.ErrorMessage = reason, text
+	s.reply.StopReason, s.reply.ErrorMessage = reason, s.shortened(text)
 	s.reply.Content = s.content()
 	s.send(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, FailureCode: code, Message: &s.reply})
 	s.pause()

@@ -1,5 +1,5 @@
-// Package openaiapi is what the packages on OpenAI's SDK have in common: how a service of the SDK is set up, and what
-// its failures are called.
+// Package openaiapi is what the packages on OpenAI's SDK have in common: how the SDK is set up, how it sends a request,
+// and what its failures are called.
 package openaiapi
 
 import (

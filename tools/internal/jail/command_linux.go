@@ -17,8 +17,8 @@ const self = "/proc/self/exe"
 var setupCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 
 // Command returns the process of a command in its sandbox, which is not started yet. It leads a session of its own, so
-// that no terminal is its, and ends with the thread that starts it. After the start, or instead of it, the caller calls
-// release. The error says why there can be no sandbox here.
+// that no terminal is its, and ends with the thread that starts it, or at the latest with this process. After the
+// start, or instead of it, the caller calls release. The error says why there can be no sandbox here.
 func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	if err := Available(); err != nil {
 		return nil, nil, err
@@ -34,14 +34,20 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 			return nil, nil, err
 		}
 	}
-	cmd = &exec.Cmd{Path: self, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
+	pipe, err := life()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd = &exec.Cmd{Path: self, Dir: "/", ExtraFiles: []*os.File{pipe.reader},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
 	release = func() {}
 	if s.Mapped = isRoot(); s.Mapped {
 		tree, err := mappedTree(s.Root)
 		if err != nil {
 			return nil, nil, fmt.Errorf("give the workspace %s to user %d for the time of a command: %w", s.Root, Nobody, err)
 		}
-		cmd.ExtraFiles, release = []*os.File{tree}, func() { _ = tree.Close() } // the command has its own
+		cmd.ExtraFiles = append(cmd.ExtraFiles, tree)
+		release = func() { _ = tree.Close() } // the command has its own
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // treeFD is where a part finds the tree with other owners.
-const treeFD = 3
+const treeFD = 4
 
 // enter becomes bubblewrap, and does before what that does not do: descriptors and keys that the worker has are not
 // left to the command, and root's are not root.
@@ -24,7 +24,7 @@ func (s Spec) enter() error {
 			return err
 		}
 	}
-	if err := leaveBehind(); err != nil {
+	if err := leaveBehind(lifeFD); err != nil {
 		return err
 	}
 	if s.Mapped {

@@ -10,10 +10,11 @@ import (
 )
 
 // beInit starts the command, as the first process of its namespace, and returns its status, as a shell would: 128 and
-// the number of the signal that ended it. It takes the rest with it when it ends. It can do nothing that the command
-// cannot, in none of its threads, since it was executed without powers: so nothing is won with its memory. That cannot
-// be read or written nevertheless, in case a kernel has a hole.
+// the number of the signal that ended it. It ends with the worker, and takes the rest with it when it ends. It can do
+// nothing that the command cannot, in none of its threads, since it was executed without powers: so nothing is won with
+// its memory. That cannot be read or written nevertheless, in case a kernel has a hole.
 func beInit(words []string) int {
+	endWithWorker()
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	var pid int
 	if err == nil {

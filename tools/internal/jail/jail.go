@@ -52,7 +52,7 @@ type Spec struct {
 	Bubblewrap bool     `json:"bubblewrap,omitempty"`
 
 	Program string `json:"program,omitempty"` // bubblewrap, where the worker finds it
-	Mapped  bool   `json:"mapped,omitempty"`  // the tree with other owners is the first extra file
+	Mapped  bool   `json:"mapped,omitempty"`  // the tree with other owners is an extra file
 	Parent  int    `json:"parent,omitempty"`  // with which bubblewrap ends
 }
 

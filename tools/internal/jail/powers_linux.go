@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveBehind sees to it that the program this one becomes gets neither descriptors, but for the usual three, nor the
-// keys of the worker's session.
-func leaveBehind() error {
-	if err := unix.CloseRange(treeFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+// leaveBehind sees to it that the program this one becomes gets neither descriptors, from the first one on, nor the keys
+// of the worker's session.
+func leaveBehind(first uint) error {
+	if err := unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close descriptors: %w", err)
 	}
 	// The package's function has no way to ask for a keyring without a name.

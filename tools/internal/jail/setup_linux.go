@@ -21,7 +21,7 @@ func (s Spec) setup() error {
 	if err := unix.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("go to %s: %w", s.Dir, err)
 	}
-	if err := leaveBehind(); err != nil {
+	if err := leaveBehind(lifeFD + 1); err != nil {
 		return err
 	}
 	if err := dropPowers(); err != nil {

@@ -123,3 +123,19 @@ func TestCompactionsDoNotCount(t *testing.T) {
 		t.Errorf("%+v, next %+v", d, of.Items[d.Common:])
 	}
 }
+
+// TestOneIdTwice holds that a log in which messages have the same id, as an archive of somebody else's may say, is read
+// to its end.
+func TestOneIdTwice(t *testing.T) {
+	t.Parallel()
+	for name, all := range map[string][]schemas.EventData{
+		"below itself":            {message("m1", "one"), message("m1", "two")},
+		"in a circle":             {message("m1", "one"), message("m2", "two"), message("m1", "three")},
+		"without an id":           {message("", "one"), message("", "two")},
+		"below what is not there": {&schemas.Leaf{LeafID: "e9"}, message("m1", "two")},
+	} {
+		if c := read(t, name, all...); len(c.Items) > len(all) || len(c.Items) == 0 {
+			t.Errorf("%s: %d messages", name, len(c.Items))
+		}
+	}
+}

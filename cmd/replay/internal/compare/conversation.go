@@ -38,13 +38,13 @@ type Item struct {
 // money. Ended is why the newest run has ended, "" while one is under way or if there was none; Models are those that
 // have answered, in order of their first replies.
 type Totals struct {
-	Turns       int
-	Calls       int
-	FailedCalls int
-	Usage       schemas.Usage
-	Ended       schemas.TerminationReason
-	Error       string
-	Models      []string
+	Models      []string                  `json:"models"`
+	Turns       int                       `json:"turns"`
+	Calls       int                       `json:"calls"`
+	FailedCalls int                       `json:"failedCalls"`
+	Usage       schemas.Usage             `json:"usage"`
+	Ended       schemas.TerminationReason `json:"ended,omitempty"`
+	Error       string                    `json:"error,omitempty"`
 }
 
 // Read reads a session's log. It keeps the messages of the whole log until it has the way to the leaf.
@@ -58,15 +58,11 @@ func Read(session string, events iter.Seq2[schemas.Event, error]) (*Conversation
 			return nil, err
 		}
 	}
-	for id := r.tree.Leaf; id != ""; {
-		one := r.items[id]
-		if one == nil {
-			break
-		}
+	for one := r.items[r.tree.Leaf]; one != nil; one = r.items[one.parent] {
+		delete(r.items, one.ID) // a log that no runner wrote may have an id twice, and lead round in a circle
 		if one.Message != nil {
 			r.c.Items = append(r.c.Items, one.Item)
 		}
-		id = one.parent
 	}
 	slices.Reverse(r.c.Items)
 	return &r.c, nil

@@ -14,18 +14,12 @@ type Report struct {
 // A Side is one of the sessions, and what it has taken since they part, or in all where they do not. ID and Seq are of
 // its first message that the other does not have, empty where there is none.
 type Side struct {
-	Session     string                    `json:"session"`
-	Parent      *schemas.SessionParent    `json:"parent,omitempty"`
-	Messages    int                       `json:"messages"`
-	ID          string                    `json:"id,omitempty"`
-	Seq         uint64                    `json:"seq,omitempty"`
-	Models      []string                  `json:"models"`
-	Turns       int                       `json:"turns"`
-	Calls       int                       `json:"calls"`
-	FailedCalls int                       `json:"failedCalls"`
-	Usage       schemas.Usage             `json:"usage"`
-	Ended       schemas.TerminationReason `json:"ended,omitempty"`
-	Error       string                    `json:"error,omitempty"`
+	Session  string                 `json:"session"`
+	Parent   *schemas.SessionParent `json:"parent,omitempty"`
+	Messages int                    `json:"messages"`
+	ID       string                 `json:"id,omitempty"`
+	Seq      uint64                 `json:"seq,omitempty"`
+	Totals
 }
 
 // ReportOf reports a difference of two conversations.
@@ -37,9 +31,8 @@ func ReportOf(both [2]*Conversation, d Difference) Report {
 	}
 	for i, side := range []*Side{&r.A, &r.B} {
 		c := both[i]
-		t := c.Since(since)
-		*side = Side{Session: c.Session, Parent: c.Parent, Messages: len(c.Items), Models: append([]string{}, t.Models...),
-			Turns: t.Turns, Calls: t.Calls, FailedCalls: t.FailedCalls, Usage: t.Usage, Ended: t.Ended, Error: t.Error}
+		*side = Side{Session: c.Session, Parent: c.Parent, Messages: len(c.Items), Totals: c.Since(since)}
+		side.Models = append([]string{}, side.Models...) // a list also where there are none
 		if !d.Same() && d.Common < len(c.Items) {
 			side.ID, side.Seq = c.Items[d.Common].ID, c.Items[d.Common].Start
 		}

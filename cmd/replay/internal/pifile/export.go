@@ -42,6 +42,7 @@ type exporter struct {
 	thinking schemas.ThinkingLevel
 
 	imported uint64     // up to this event the log is an imported file
+	importer string     // the source of those events
 	paths    [][]string // ids of the lines of the imported transcripts to come
 }
 
@@ -54,7 +55,11 @@ func (x *exporter) add(e schemas.Event) (err error) {
 		}
 		x.lines = append(x.lines, h)
 	}
-	if d, ok := e.Data.(*schemas.Custom); ok && d.CustomType == fileType {
+	if e.Seq <= x.imported && e.Source != x.importer { // the import has died, and the session went on
+		x.endImport(e.Seq - 1)
+	}
+	// An import begins its log, with the lines. Elsewhere the event is a client's, which may call its entries anything.
+	if d, ok := e.Data.(*schemas.Custom); ok && d.CustomType == fileType && (e.Seq == 1 || e.Seq <= x.imported) {
 		if err := x.part(e, d); err != nil {
 			return err
 		}
@@ -70,12 +75,17 @@ func (x *exporter) add(e schemas.Event) (err error) {
 		x.leaf, x.tail = x.tree.Leaf, x.ids[x.tree.Leaf]
 	}
 	if e.Seq == x.imported {
-		x.tail = x.lines[len(x.lines)-1].ID
-		if len(x.lines) == 1 {
-			x.tail = ""
-		}
+		x.endImport(e.Seq)
 	}
 	return err
+}
+
+// endImport has what follows the event hang below the last line of the file.
+func (x *exporter) endImport(seq uint64) {
+	x.imported, x.tail = seq, ""
+	if len(x.lines) > 1 {
+		x.tail = x.lines[len(x.lines)-1].ID
+	}
 }
 
 // part takes lines of an imported file in.
@@ -95,7 +105,7 @@ func (x *exporter) part(e schemas.Event, d *schemas.Custom) error {
 		x.lines = append(x.lines, l)
 		x.taken[l.ID] = true
 	}
-	x.imported, x.paths = e.Seq+p.More, append(x.paths, p.Paths...)
+	x.imported, x.importer, x.paths = e.Seq+p.More, e.Source, append(x.paths, p.Paths...)
 	return nil
 }
 

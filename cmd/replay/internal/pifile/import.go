@@ -37,6 +37,13 @@ type Imported struct {
 // maxFile bounds a file.
 const maxFile = 1 << 30
 
+// The branches of a file beside its leaf's are written whole, each, with what they have in common: together they may
+// have so many bytes, and so many times those of the file.
+const (
+	branchBytes = 64 << 20
+	branchTimes = 16
+)
+
 // ReadFile reads a session file as [Import] does. The error names the file.
 func ReadFile(path string) (*Imported, error) {
 	info, err := os.Stat(path)
@@ -137,8 +144,10 @@ func valid(d schemas.EventData) error {
 
 // plan makes the events.
 func (im *importer) plan(lines []*sessionfile.Entry) error {
-	im.transcripts()
-	parts, err := split(lines)
+	parts, sizes, err := split(lines)
+	if err == nil {
+		err = im.transcripts(sizes)
+	}
 	if err != nil {
 		return err
 	}
@@ -172,20 +181,25 @@ func (im *importer) plan(lines []*sessionfile.Entry) error {
 		}
 		im.events = append(im.events, &schemas.Custom{CustomType: fileType, Data: data})
 	}
-	for _, d := range im.replaced {
-		im.events = append(im.events, d)
-	}
-	im.events = append(im.events, last...)
-	for _, d := range im.events {
+	for _, d := range append(im.events, last...) {
 		if err := valid(d); err != nil {
 			return fmt.Errorf("%s: %w", d.EventType(), err)
 		}
 	}
+	for _, d := range im.replaced { // of messages that read has found valid
+		im.events = append(im.events, d)
+	}
+	im.events = append(im.events, last...)
 	return nil
 }
 
-// transcripts are the contexts of all leaves that have something of their own, that of the session's leaf last.
-func (im *importer) transcripts() {
+// transcripts are the contexts of all leaves that have something of their own, that of the session's leaf last. Sizes
+// are those of the entries.
+func (im *importer) transcripts(sizes map[string]int) error {
+	allowed := branchBytes
+	for _, size := range sizes {
+		allowed += branchTimes * size
+	}
 	leaf := im.s.Leaf()
 	covered := map[string]bool{}
 	main := im.s.Context(leaf)
@@ -202,6 +216,13 @@ func (im *importer) transcripts() {
 		if inner[e.ID] || e.ID == leaf {
 			continue
 		}
+		for _, on := range im.s.Path(e.ID) {
+			allowed -= sizes[on.ID]
+		}
+		if allowed < 0 {
+			return fmt.Errorf("its branches come to more than %d MiB and %d times the file: each is written whole, with what "+
+				"they have in common", branchBytes>>20, branchTimes)
+		}
 		c, own := im.s.Context(e.ID), false
 		for _, id := range c.IDs {
 			own = own || !covered[id]
@@ -214,6 +235,7 @@ func (im *importer) transcripts() {
 	if len(main.IDs) > 0 {
 		im.transcript(main)
 	}
+	return nil
 }
 
 func (im *importer) transcript(c sessionfile.Context) {
@@ -224,19 +246,20 @@ func (im *importer) transcript(c sessionfile.Context) {
 	im.paths, im.replaced = append(im.paths, c.IDs), append(im.replaced, d)
 }
 
-// split puts lines into parts that an event can hold.
-func split(lines []*sessionfile.Entry) (parts []filePart, err error) {
-	size := partBytes
+// split puts lines into parts that an event can hold. It returns how many bytes the line of each entry has, too.
+func split(lines []*sessionfile.Entry) (parts []filePart, sizes map[string]int, err error) {
+	size, sizes := partBytes, make(map[string]int, len(lines))
 	for _, l := range lines {
 		raw, err := l.MarshalJSON()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		sizes[l.ID] = len(raw)
 		if size+len(raw) > partBytes {
 			parts, size = append(parts, filePart{First: len(parts) == 0}), 0
 		}
 		parts[len(parts)-1].Lines = append(parts[len(parts)-1].Lines, raw)
 		size += len(raw)
 	}
-	return parts, nil
+	return parts, sizes, nil
 }

@@ -92,25 +92,38 @@ func (s *screen) fit() {
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending += string(p)
-	for {
-		line, rest, ok := strings.Cut(s.pending, "\n")
-		if !ok {
-			runes := []rune(s.pending)
-			if len(runes) < s.width {
-				return len(p), nil
-			}
-			at := s.width - 1
-			if i := strings.LastIndexByte(string(runes[:at]), ' '); i > 0 {
-				at = len([]rune(string(runes[:at])[:i])) + 1
-			}
-			line, rest = string(runes[:at]), string(runes[at:])
-		}
-		if _, err := s.Terminal.Write([]byte(line + "\n")); err != nil {
+	text := s.pending + string(p)
+	whole := strings.LastIndexByte(text, '\n') + 1
+	if whole > 0 {
+		if _, err := s.Terminal.Write([]byte(text[:whole])); err != nil {
 			return 0, err
 		}
-		s.pending = rest
 	}
+	s.pending = text[whole:]
+	for at := s.breakAt(); at > 0; at = s.breakAt() {
+		if _, err := s.Terminal.Write([]byte(s.pending[:at] + "\n")); err != nil {
+			return 0, err
+		}
+		s.pending = s.pending[at:]
+	}
+	return len(p), nil
+}
+
+// breakAt is where what is pending has to be broken, 0 where it fits. It looks no further than that.
+func (s *screen) breakAt() int {
+	runes, space := 0, 0
+	for i, r := range s.pending {
+		if runes++; runes == s.width {
+			if space > 0 {
+				return space
+			}
+			return i
+		}
+		if r == ' ' && i > 0 {
+			space = i + 1
+		}
+	}
+	return 0
 }
 
 // Close gives the terminal back as it was.
