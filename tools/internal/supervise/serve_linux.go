@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -17,14 +18,21 @@ func adoptOrphans() error {
 	return os.NewSyscallError("prctl PR_SET_CHILD_SUBREAPER", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// killAll kills all that descend from this process, and reports whether there were any. What they fork meanwhile is
-// found next time.
+// killAll kills all that descend from this process, and reports whether any may be left. What they fork meanwhile is
+// found next time: the list is read while they come and go, and may miss one whose parent has just ended. But then it
+// is this process's child.
 func (s *server) killAll() bool {
-	pids := descendants(os.Getpid())
-	for _, pid := range pids {
+	for _, pid := range descendants(os.Getpid()) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended, or be another user's
 	}
-	return len(pids) > 0
+	return hasChildren()
+}
+
+// hasChildren reports whether this process has children, dead ones that were not waited for among them. As long as it
+// has descendants, it has.
+func hasChildren() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return !errors.Is(err, unix.ECHILD)
 }
 
 // descendants are the processes that descend from one, in no order. Those that have ended and were not waited for are
