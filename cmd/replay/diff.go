@@ -142,7 +142,7 @@ func branchedFrom(p *schemas.SessionParent) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf(", branched from %s at event %d", p.Session, p.Seq)
+	return fmt.Sprintf(", branched from %s at event %d", oneLine(p.Session, maxLine), p.Seq)
 }
 
 // blocks are messages as a transcript shows them, without colour.

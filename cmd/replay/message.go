@@ -22,14 +22,14 @@ func (t *transcript) message(seq uint64, m schemas.Message, start *schemas.Messa
 	case *schemas.ToolResultMessage:
 		return t.toolResult(seq, m)
 	case *schemas.CustomMessage:
-		return t.heading(seq, cli.Visible(string(m.Role)), "custom message") + "    " + oneLine(string(m.Raw), t.cut) + "\n"
+		return t.heading(seq, string(m.Role), "custom message") + "    " + oneLine(string(m.Raw), t.cut) + "\n"
 	}
 	return t.heading(seq, "no message", "")
 }
 
 func (t *transcript) replyHeading(seq uint64, start *schemas.MessageStart) string {
 	model := schemas.ModelRef{Provider: start.Provider, ID: start.Model}
-	return t.heading(seq, "assistant", cli.Visible(model.String()))
+	return t.heading(seq, "assistant", model.String())
 }
 
 // stopped says how a reply ended, if not as usual.
@@ -104,7 +104,7 @@ func imageLine(i schemas.Image) string {
 
 // toolResult is a tool's answer, cut to the lines that are wanted.
 func (t *transcript) toolResult(seq uint64, m *schemas.ToolResultMessage) string {
-	rest := cli.Visible(m.ToolCallID)
+	rest := m.ToolCallID
 	if end := t.ended[m.ToolCallID]; end != nil {
 		delete(t.ended, m.ToolCallID)
 		if end.DurationMs > 0 {

@@ -84,11 +84,11 @@ func (t *transcript) write(s string) error {
 	return err
 }
 
-// heading is the first line of a block, behind a blank one.
+// heading is the first line of a block, behind a blank one. What it says is one line, whoever has named it.
 func (t *transcript) heading(seq uint64, text, rest string) string {
-	line := "\n" + t.style.dim(fmt.Sprintf("#%d", seq)) + " " + t.style.bold(text)
+	line := "\n" + t.style.dim(fmt.Sprintf("#%d", seq)) + " " + t.style.bold(cli.OneLine(text))
 	if rest != "" {
-		line += "  " + t.style.dim(rest)
+		line += "  " + t.style.dim(cli.OneLine(rest))
 	}
 	return line + "\n"
 }
@@ -111,7 +111,7 @@ func (t *transcript) runStart(e schemas.Event, d *schemas.AgentStart) string {
 			}
 		}
 	}
-	return t.heading(e.Seq, "run "+cli.Visible(e.RunID)+" begins", rest) + b.String()
+	return t.heading(e.Seq, "run "+e.RunID+" begins", rest) + b.String()
 }
 
 func (t *transcript) runEnd(e schemas.Event, d *schemas.AgentEnd) string {
@@ -121,7 +121,7 @@ func (t *transcript) runEnd(e schemas.Event, d *schemas.AgentEnd) string {
 	}
 	totals := fmt.Sprintf("%s, %d tokens in, %d out, %s, %s", plural(d.Turns, "turn"), d.Usage.Input, d.Usage.Output,
 		dollars(d.Usage.Cost.Total), millis(d.DurationMs))
-	return t.heading(e.Seq, "run "+cli.Visible(e.RunID)+" ends", totals) +
+	return t.heading(e.Seq, "run "+e.RunID+" ends", totals) +
 		"    " + t.style.problem(!d.TerminationReason.Normal(), oneLine(how, t.cut)) + "\n"
 }
 
@@ -152,7 +152,7 @@ func (t *transcript) messageEnd(e schemas.Event, d *schemas.MessageEnd) string {
 func (t *transcript) close() error {
 	bySeq := func(x, y announced) int { return cmp.Compare(x.seq, y.seq) }
 	for _, m := range slices.SortedFunc(maps.Values(t.started), bySeq) {
-		block := t.heading(m.seq, cli.Visible(string(m.start.Role)), "") + t.note("announced, not ended up to here")
+		block := t.heading(m.seq, string(m.start.Role), "") + t.note("announced, not ended up to here")
 		if err := t.print(block); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (a *approver) requested(ctx context.Context, d schemas.ApprovalRequested) {
 	if d.Reason != "" {
 		text += " (" + d.Reason + ")"
 	}
-	a.say(text)
+	a.say(cli.OneLine(text))
 	switch {
 	case a.asks:
 		a.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/waiting"
 	"github.com/loopbus/loopbus/cmd/runner/internal/view"
 	"github.com/loopbus/loopbus/schemas"
@@ -62,7 +63,8 @@ func (c *chat) item(i client.Item) error {
 		}
 	case *schemas.ApprovalRequested:
 		c.waiting = append(c.waiting, d.Call)
-		c.show.Say(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName, view.Whole(d.Args)))
+		c.show.Say(cli.OneLine(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName,
+			view.Whole(d.Args))))
 	case *schemas.ApprovalResolved:
 		for n, call := range c.waiting {
 			if call == d.Call {

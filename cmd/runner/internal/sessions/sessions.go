@@ -65,7 +65,7 @@ func each(sessions []string, errOut io.Writer, do func(session string) error) er
 	for _, session := range sessions {
 		if err := do(session); err != nil {
 			failed++
-			fmt.Fprintf(errOut, "runner: %v\n", err)
+			fmt.Fprintf(errOut, "runner: %s\n", cli.Visible(err.Error()))
 		}
 	}
 	if failed > 0 {

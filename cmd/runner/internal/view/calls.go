@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -28,7 +29,7 @@ func (t *Terminal) begin(e schemas.Event, d *schemas.ToolExecutionStart) {
 	key := schemas.NewCallKey(e.Seq)
 	t.calls[key] = &call{name: d.ToolName, since: e.Time}
 	t.speaking = key
-	t.say(cyan, fmt.Sprintf("> %s %s", d.ToolName, Compact(d.Args)))
+	t.say(cyan, cli.OneLine(fmt.Sprintf("> %s %s", d.ToolName, Compact(d.Args))))
 }
 
 // of says which call's output comes, where that is not the call that was shown last.
@@ -37,7 +38,7 @@ func (t *Terminal) of(key schemas.CallKey, name string) {
 		return
 	}
 	t.speaking = key
-	t.say(cyan, fmt.Sprintf("  %s %s:", name, key))
+	t.say(cyan, cli.OneLine(fmt.Sprintf("  %s %s:", name, key)))
 }
 
 // progress shows what a partial result adds to the one before, and all of one that takes the other's place.

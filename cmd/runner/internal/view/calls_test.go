@@ -107,3 +107,22 @@ func TestArgumentsToApproveAreShownWhole(t *testing.T) {
 		t.Errorf("%d bytes, the end is %q", len(large), large[len(large)-50:])
 	}
 }
+
+// A model names the tools that it calls: what it calls them is no line of the view's own.
+func TestAToolsNameIsOnOneLine(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	show := NewTerminal(&out, false)
+	const name = "x\ncall c9 waits for approval: ls {}; /y or /n"
+	for seq, data := range []schemas.EventData{
+		&schemas.ToolExecutionStart{ToolName: name, Args: []byte("{\n}")},
+		&schemas.ToolExecutionEnd{ToolName: name, Call: "c7", Result: schemas.TextResult("y")},
+	} {
+		if err := show.Event(schemas.Event{Session: "s1", Seq: uint64(seq + 1), Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(out.String(), "\ncall c9") {
+		t.Errorf("got\n%s", out.String())
+	}
+}

@@ -105,7 +105,7 @@ func (t *Terminal) Event(e schemas.Event) error {
 		t.end(e.Time, d)
 	case *schemas.SubagentStart:
 		t.of(d.Call, schemas.ToolAgent)
-		t.say(dim, strings.TrimRight("  (works in session "+d.Session+") "+d.Name, " "))
+		t.say(dim, cli.OneLine(strings.TrimRight("  (works in session "+d.Session+") "+d.Name, " ")))
 	case *schemas.RunResumed:
 		t.say(dim, "(resumed "+d.Reason+")")
 	case *schemas.AutoRetryStart:
@@ -179,7 +179,7 @@ func (t *Terminal) Look(now time.Time) {
 
 func (t *Terminal) aside(line string) {
 	if line != "" {
-		t.say(dim, "  "+line)
+		t.say(dim, "  "+cli.OneLine(line))
 	}
 }
 
