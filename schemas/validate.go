@@ -104,7 +104,7 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	if err != nil {
 		return nil, &ValidationError{What: what, Problems: []string{"payload: " + err.Error()}}
 	}
-	schema := compiledSchemas()[name]
+	schema := compiledSchema(name)
 	if bounded {
 		if list := tooMany(schema, v); len(list) > 0 {
 			return nil, &ValidationError{What: what, Problems: list}

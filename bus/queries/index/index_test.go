@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,12 +85,13 @@ func TestWritesAreJoined(t *testing.T) {
 // held are logs whose Head waits: a write of a new entry asks it once it has stored the entry.
 type held struct {
 	index.Logs
+	ask     func() // closes asked
 	asked   chan struct{}
 	release chan struct{}
 }
 
 func (l held) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
-	close(l.asked)
+	l.ask()
 	<-l.release
 	return l.Logs.Head(ctx, session)
 }
@@ -100,8 +102,10 @@ func TestCloseWritesWhatCameDuringAWrite(t *testing.T) {
 	r := newRig(t)
 	o := never(r.quick())
 	logs := held{Logs: o.Logs, asked: make(chan struct{}), release: make(chan struct{})}
+	logs.ask = sync.OnceFunc(func() { close(logs.asked) }) // a write that follows may ask again
 	o.Logs = logs
 	ix := r.open(o)
+	bustest.Eventually(t, "the first comparison is over", func() bool { return !ix.View().Partial })
 	s := r.session(ix, "s1")
 	s.say(turn(1, "x")...)
 	<-logs.asked
