@@ -57,8 +57,8 @@ var compiling struct {
 	compiler *jsonschema.Compiler
 }
 
-// compiledSchema compiles an embedded schema when it is needed first. It is part of the program and a test compiles all,
-// so that a mistake in one is a programmer's error.
+// compiledSchema compiles an embedded schema when it is needed first. It is part of the program and a test compiles
+// all, so that a mistake in one is a programmer's error.
 func compiledSchema(name SchemaName) *jsonschema.Schema {
 	if s, ok := compiled.Load(name); ok {
 		return s.(*jsonschema.Schema)

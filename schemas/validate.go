@@ -116,8 +116,8 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	return v, nil
 }
 
-// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it is
-// decoded is some hundred bytes for each. Of what is no JSON it returns any number.
+// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it
+// is decoded is some hundred bytes for each. Of what is no JSON it returns any number.
 func CountValues(payload []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(payload); i++ {

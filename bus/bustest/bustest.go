@@ -29,7 +29,7 @@ func Main(m *testing.M, but ...string) {
 	Run(m, atOnce, func(code int) int { return code }, but...)
 }
 
-// Run is Main for so many parallel tests at once. After the tests it calls end with their status, and exits with what end
+// Run is Main for so many parallel tests at once. It calls end with the status of the tests, and exits with what end
 // returns.
 func Run(m *testing.M, atOnce int, end func(code int) int, but ...string) {
 	if err := TestsAtOnce(atOnce); err != nil {

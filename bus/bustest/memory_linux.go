@@ -16,8 +16,8 @@ const (
 )
 
 // FilesInMemory has the temporary directories of this process's tests in memory, where the system has a file system
-// there with room, and nobody has set TMPDIR or asked for benchmarks. Servers make and delete files by the thousand, which is a quarter of what
-// their tests cost on a disk; that they find them again when they are killed is the same. It belongs into TestMain, and
+// there with room, and nobody has set TMPDIR or asked for benchmarks. Servers make and delete files by the thousand,
+// which costs much on a disk; that they find them again when they are killed is the same. It belongs into TestMain, and
 // done after the tests. What killed tests have left there goes with the next call.
 func FilesInMemory() (done func(), err error) {
 	if os.Getenv("TMPDIR") != "" || flag.Lookup("test.bench").Value.String() != "" || !hasRoom(memoryDir, memoryRoom) {

@@ -76,7 +76,8 @@ func program() (*cli.Program, *grammar) {
 // cost the collector nothing, and of which as much again would be garbage.
 const gcPercent = 40
 
-// collectSooner sets gcPercent once the runner is ready: while it starts it holds little, and would collect all the time.
+// collectSooner sets gcPercent once the runner is ready: while it starts it holds little, and would collect all the
+// time.
 func (s *service) collectSooner(ctx context.Context) error {
 	select {
 	case <-s.Ready():
