@@ -3,12 +3,7 @@ package eventstore_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/loopbus/loopbus/bus/bustest"
 )
 
-func TestMain(m *testing.M) {
-	// An object store's Put in nats.go 1.55 forgets this goroutine if it has not been scheduled by the time Put returns:
-	// it then reads a field that was set to nil.
-	forgotten := "github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(forgotten))
-}
+func TestMain(m *testing.M) { bustest.Main(m) }

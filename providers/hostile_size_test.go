@@ -44,7 +44,8 @@ func hostileBodies(api, long string) (all [][]byte) {
 	}
 	late := `data: {"choices":[{"delta":{"tool_calls":[{"index":7,"function":{"arguments":"{}"}}]}}]}` + "\n\n" +
 		`data: {"choices":[{"delta":{"tool_calls":[{"index":7,"id":"late","function":{"name":"late"}}]}}]}` + "\n\n"
-	fails := `data: {"type":"error","object":"error","code":"x","message":"x","error":{"type":"x","code":"x","message":"x"},` +
+	fails := `data: {"type":"error","object":"error","code":"x",` +
+		`"message":"x","error":{"type":"x","code":"x","message":"x"},` +
 		`"response":{"error":{"code":"x","message":"x"}}}` + "\n\n"
 	for _, body := range [][]byte{
 		wireReplies[api].text(1), wireReplies[api].call(1),

@@ -47,20 +47,34 @@ func SchemaNames() []SchemaName {
 	return names
 }
 
-// compiledSchemas compiles all embedded schemas when the first is needed. They are part of the program and a test
-// compiles them, so that a mistake in one is a programmer's error.
-var compiledSchemas = sync.OnceValue(func() map[SchemaName]*jsonschema.Schema {
-	c := newCompiler()
-	compiled := make(map[SchemaName]*jsonschema.Schema)
-	for _, name := range SchemaNames() {
-		s, err := c.Compile(name.URI())
-		if err != nil {
-			panic(fmt.Sprintf("schemas: embedded schema %s: %v", name.URI(), err))
-		}
-		compiled[name] = s
+// compiled are the embedded schemas that were needed, by [SchemaName]. All of them together take a tenth of a second,
+// which a program that starts needs for other things.
+var compiled sync.Map
+
+// compiling has the compiler, which knows what it has read, used by one at a time.
+var compiling struct {
+	sync.Mutex
+	compiler *jsonschema.Compiler
+}
+
+// compiledSchema compiles an embedded schema when it is needed first. It is part of the program and a test compiles
+// all, so that a mistake in one is a programmer's error.
+func compiledSchema(name SchemaName) *jsonschema.Schema {
+	if s, ok := compiled.Load(name); ok {
+		return s.(*jsonschema.Schema)
 	}
-	return compiled
-})
+	compiling.Lock()
+	defer compiling.Unlock()
+	if compiling.compiler == nil {
+		compiling.compiler = newCompiler()
+	}
+	s, err := compiling.compiler.Compile(name.URI())
+	if err != nil {
+		panic(fmt.Sprintf("schemas: embedded schema %s: %v", name.URI(), err))
+	}
+	compiled.Store(name, s)
+	return s
+}
 
 // newCompiler returns a compiler that knows the embedded schemas and loads nothing else: no file, no network.
 func newCompiler() *jsonschema.Compiler {

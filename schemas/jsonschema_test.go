@@ -2,8 +2,10 @@ package schemas_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -119,4 +121,24 @@ func TestCompilerLoadsOnlyEmbeddedSchemas(t *testing.T) {
 	if _, err := schemas.NewCompiler().Compile(schemas.DataSchema("commands", "prompt")); err != nil {
 		t.Error(err)
 	}
+}
+
+// Schemas are compiled while others, which share parts with them, are used.
+func TestSchemasAreCompiledSideBySide(t *testing.T) {
+	t.Parallel()
+	var wg sync.WaitGroup
+	for range 4 {
+		for _, name := range schemas.SchemaNames() {
+			if name.Area != "commands" {
+				continue
+			}
+			wg.Go(func() {
+				err := schemas.ValidateCommand(schemas.CommandKind(name.Name), []byte(`[]`))
+				if wrong := new(schemas.ValidationError); !errors.As(err, &wrong) {
+					t.Errorf("command %s: %v, want a *ValidationError", name.Name, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }

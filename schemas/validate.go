@@ -104,7 +104,7 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	if err != nil {
 		return nil, &ValidationError{What: what, Problems: []string{"payload: " + err.Error()}}
 	}
-	schema := compiledSchemas()[name]
+	schema := compiledSchema(name)
 	if bounded {
 		if list := tooMany(schema, v); len(list) > 0 {
 			return nil, &ValidationError{What: what, Problems: list}
@@ -116,8 +116,8 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	return v, nil
 }
 
-// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it is
-// decoded is some hundred bytes for each. Of what is no JSON it returns any number.
+// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it
+// is decoded is some hundred bytes for each. Of what is no JSON it returns any number.
 func CountValues(payload []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(payload); i++ {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -22,10 +23,20 @@ import (
 // SmallPartitions is how many partitions [Small] has.
 const SmallPartitions = 16
 
-// Main runs the tests of a package, eight parallel ones at once, and then looks for goroutines that are left, but for
-// those of the named functions.
+// Main runs the tests of a package, eight parallel ones at once, with their files in memory ([FilesInMemory]), and then
+// looks for goroutines that are left, but for those of the named functions.
 func Main(m *testing.M, but ...string) {
+	Run(m, atOnce, func(code int) int { return code }, but...)
+}
+
+// Run is Main for so many parallel tests at once. It calls end with the status of the tests, and exits with what end
+// returns.
+func Run(m *testing.M, atOnce int, end func(code int) int, but ...string) {
 	if err := TestsAtOnce(atOnce); err != nil {
+		panic(err)
+	}
+	done, err := FilesInMemory()
+	if err != nil {
 		panic(err)
 	}
 	but = append(but,
@@ -38,7 +49,11 @@ func Main(m *testing.M, but ...string) {
 	for _, function := range but {
 		o = append(o, goleak.IgnoreAnyFunction(function))
 	}
-	goleak.VerifyTestMain(m, o...)
+	goleak.VerifyTestMain(m, append(o, goleak.Cleanup(func(code int) {
+		code = end(code)
+		done()
+		os.Exit(code)
+	}))...)
 }
 
 // Deadline is the context of one test: long enough for a busy machine, short enough not to hang.

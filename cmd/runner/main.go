@@ -76,11 +76,21 @@ func program() (*cli.Program, *grammar) {
 // cost the collector nothing, and of which as much again would be garbage.
 const gcPercent = 40
 
+// collectSooner sets gcPercent once the runner is ready: while it starts it holds little, and would collect all the
+// time.
+func (s *service) collectSooner(ctx context.Context) error {
+	select {
+	case <-s.Ready():
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(gcPercent)
+		}
+	case <-ctx.Done():
+	}
+	return nil
+}
+
 func main() {
 	bash.RunHelper()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	io := &cli.IO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ()}
 	p, _ := program()
 	os.Exit(cli.Exit(p.Name, p.Run(signals.Context(), os.Args[1:], io), os.Stderr))

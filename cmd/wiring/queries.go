@@ -3,6 +3,7 @@ package wiring
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/queries"
@@ -34,9 +35,10 @@ type tracked struct {
 func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	log, err := r.Store.Open(ctx, session)
 	if errors.Is(err, eventstore.ErrDeleting) {
-		// The deleter may have died. What the inbox had for the session that is deleted is deleted after this.
+		// The deleter may have died. What the inbox had for the session that is deleted is deleted after this, the command
+		// that the log is opened for perhaps among it: for a conflict the inbox looks before it delivers that again.
 		if err = r.Deleter.Resume(ctx, session); err == nil {
-			log, err = r.Store.Open(ctx, session)
+			err = fmt.Errorf("session %s was deleted: %w", session, schemas.ErrConflict)
 		}
 	}
 	if err != nil {

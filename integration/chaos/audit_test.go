@@ -159,14 +159,15 @@ func counted(session string, start *schemas.ToolExecutionStart, key schemas.Call
 }
 
 // audit checks everything.
-func (w *world) audit(ctx context.Context) (history.History, []history.Violation) {
+func (w *world) audit(ctx context.Context, gone *deletions) (history.History, []history.Violation) {
 	w.t.Helper()
 	logs, bad := w.readLogs(ctx)
-	h := history.History{Logs: logs, Executions: w.executions(), Counted: counted}
+	h := history.History{Logs: logs, Executions: w.executions(), Counted: counted,
+		Deleted: gone.ended(), Forgotten: gone.forgotten}
 	for _, c := range w.clients {
 		h.Commands = append(h.Commands, c.seen()...)
 	}
-	h.Commands = append(h.Commands, history.Told(logs)...)
+	h.Commands = append(h.Commands, history.Told(logs, h.Deleted)...)
 	bad = append(bad, w.deadLetters(ctx)...)
 	bad = append(bad, w.crashes()...)
 	return h, append(bad, history.Check(h)...)

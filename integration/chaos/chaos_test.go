@@ -89,6 +89,8 @@ func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 		c, session := w.clients[i%len(w.clients)], sessionName(i)
 		g.Go(func() error { return c.play(bound, chaos, session, program.Session(seed, session, length, pace)) })
 	}
+	gone := w.watchPrey()
+	g.Go(func() error { return gone.run(bound, chaos, length) })
 	injected, err := w.inject(chaos, faults)
 	w.must(err)
 	w.must(g.Wait())
@@ -97,6 +99,7 @@ func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 	left := w.awaitRest(ctx)
 	t.Logf("at rest after %s", time.Since(healed).Round(time.Millisecond))
 	if len(left) == 0 {
+		w.missLost(ctx)
 		w.sendLast(bound)
 		left = w.awaitRest(ctx)
 	}
@@ -104,7 +107,7 @@ func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 	for _, l := range left {
 		t.Errorf("seed %d: not at rest: %s", seed, l)
 	}
-	h, violations := w.audit(ctx)
+	h, violations := w.audit(ctx, gone)
 	tally.add(injected, h, violations, time.Since(healed))
 	w.report(seed, h, violations)
 }

@@ -13,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/loopbus/loopbus/integration/internal/process"
+	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
 var (
@@ -28,15 +26,17 @@ var (
 const (
 	roleVariable   = "LOOPBUS_CHAOS_ROLE"
 	configVariable = "LOOPBUS_CHAOS_CONFIG"
-	binVariable    = "LOOPBUS_CHAOS_BIN"
 	roleServer     = "server"
 	roleCounter    = "counter"
 )
 
+// atOnce is how many tests run at once.
+const atOnce = 2
+
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		test(m)
+		system.Main(m, atOnce)
 	case roleServer:
 		play(serveNATS)
 	case roleCounter:
@@ -45,25 +45,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "no role %q\n", role)
 		os.Exit(2)
 	}
-}
-
-// test runs the tests, with a directory for the commands of the project that goes afterwards.
-func test(m *testing.M) {
-	dir, err := os.MkdirTemp("", "loopbus-chaos-")
-	if err == nil {
-		err = os.Setenv(binVariable, dir)
-	}
-	if err == nil {
-		err = process.AdoptOrphans()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
-		os.Exit(process.NothingLeft(code))
-	}))
 }
 
 // play runs a role with its configuration until SIGTERM.

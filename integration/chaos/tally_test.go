@@ -14,10 +14,11 @@ import (
 
 // tally adds up what rounds did and found.
 type tally struct {
-	rounds, sent, acked, copies, events, calls, executions, resumed, subagents int
-	faults                                                                     map[program.Role]map[program.Kind]int
-	found                                                                      map[history.Class]int
-	slowest                                                                    time.Duration // from healing to rest
+	rounds, sent, acked, copies, events, calls, executions int
+	resumed, subagents, deleted                            int
+	faults                                                 map[program.Role]map[program.Kind]int
+	found                                                  map[history.Class]int
+	slowest                                                time.Duration // from healing to rest
 }
 
 func newTally() *tally {
@@ -26,6 +27,7 @@ func newTally() *tally {
 
 func (y *tally) add(faults []program.Fault, h history.History, violations []history.Violation, rest time.Duration) {
 	y.rounds++
+	y.deleted += len(h.Deleted)
 	for _, f := range faults {
 		if y.faults[f.Target.Role] == nil {
 			y.faults[f.Target.Role] = map[program.Kind]int{}
@@ -87,7 +89,8 @@ func (y *tally) print(w io.Writer, took time.Duration) {
 		{"commands sent", y.sent}, {"copies of them, repetitions included", y.copies}, {"acknowledged", y.acked},
 		{"acknowledged and lost", y.found[history.Lost]}, {"commands or calls doubled", y.found[history.Doubled]},
 		{"in the log and sent by nobody", y.found[history.Foreign]}, {"out of order", y.found[history.Order]},
-		{"tool calls", y.calls}, {"sub-agents", y.subagents}, {"executions counted", y.executions},
+		{"tool calls", y.calls}, {"sub-agents", y.subagents}, {"sessions deleted", y.deleted},
+		{"executions counted", y.executions},
 		{"calls without their one true result", y.found[history.Result]},
 		{"events", y.events}, {"runs resumed elsewhere", y.resumed},
 		{"logs that no run can have", y.found[history.Shape]}, {"sessions stuck", y.found[history.Stuck]},

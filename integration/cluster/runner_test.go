@@ -10,15 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// build makes the runner's program, once for all tests.
-var build = sync.OnceValue(func() error { return process.Build(programs, "cmd/runner") })
+// build makes the runner's program, once for all tests, and returns the directory it is in.
+var build = system.Programs("cmd/runner")
 
 // runner is cmd/runner in a process of its own.
 type runner struct {
@@ -30,7 +29,8 @@ type runner struct {
 // startRunner returns once the runner is ready. It has no tools and answers by rule.
 func startRunner(t *testing.T, url, id string) *runner {
 	t.Helper()
-	if err := build(); err != nil {
+	programs, err := build()
+	if err != nil {
 		t.Fatal(err)
 	}
 	r := &runner{t: t, log: filepath.Join(t.TempDir(), "log")}

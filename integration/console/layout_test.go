@@ -25,7 +25,8 @@ func TestLayoutOfAPhone(t *testing.T) {
 		return e.scrollHeight > e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 2; })()`)
 	page.do(chromedp.Navigate(w.site + "/#/s/s1/e/12"))
 	page.shows(".raw h2", "Event 12")
-	page.until("the event is in sight in the list", `(() => { const list = document.querySelector(".events").getBoundingClientRect();
+	page.until("the event is in sight in the list", `(() => {
+		const list = document.querySelector(".events").getBoundingClientRect();
 		const now = document.querySelector(".events [aria-current]").getBoundingClientRect();
 		return now.top >= list.top && now.bottom <= list.bottom; })()`)
 	page.until("the event is above the conversation", `document.querySelector(".raw").getBoundingClientRect().bottom <=

@@ -17,7 +17,8 @@ import (
 
 // using is a reply that fills so much of the model's window, and costs so much.
 func using(r scripted.Response, tokens int64, dollars float64) scripted.Response {
-	r.Message.Usage = schemas.Usage{Input: tokens - 10, Output: 10, TotalTokens: tokens, Cost: schemas.Cost{Total: dollars}}
+	r.Message.Usage = schemas.Usage{Input: tokens - 10, Output: 10, TotalTokens: tokens,
+		Cost: schemas.Cost{Total: dollars}}
 	return r
 }
 

@@ -6,42 +6,20 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/loopbus/loopbus/integration/internal/process"
+	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
 var update = flag.Bool("update", false, "write what is generated in docs/deploy")
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
-// its source.
-const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
+// atOnce is how many tests run at once.
+const atOnce = 4
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := process.AdoptOrphans(); err != nil {
-		panic(err)
-	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing), goleak.Cleanup(func(code int) {
-		os.RemoveAll(built)
-		os.Exit(process.NothingLeft(code))
-	}))
-}
-
-// built is where the programs are, once they have been made.
-var built string
+func TestMain(m *testing.M) { system.Main(m, atOnce) }
 
 // programs makes the runner and the toolworker, once for all tests, and returns the directory they are in.
-var programs = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "loopbus-deploy-"); err != nil {
-		return "", err
-	}
-	built = dir
-	return dir, process.Build(dir, "cmd/runner", "cmd/toolworker")
-})
+var programs = system.Programs("cmd/runner", "cmd/toolworker")
 
 // deploy is where the files are.
 const deploy = "../../docs/deploy"

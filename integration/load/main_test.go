@@ -12,9 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/loopbus/loopbus/integration/internal/process"
+	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
 var (
@@ -27,19 +25,13 @@ var (
 // The test binary is also the worker processes.
 const configVariable = "LOOPBUS_LOAD_WORKER"
 
-// sourcing is a goroutine that nats-server leaves behind for a while when it is shut down before a stream has reached
-// its source.
-const sourcing = "github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"
+// testsAtOnce is how many tests run at once.
+const testsAtOnce = 2
 
 func TestMain(m *testing.M) {
 	config := os.Getenv(configVariable)
 	if config == "" {
-		if err := process.AdoptOrphans(); err != nil {
-			panic(err)
-		}
-		goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(sourcing),
-			goleak.Cleanup(func(code int) { os.Exit(process.NothingLeft(code)) }))
-		return
+		system.Main(m, testsAtOnce)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -3,19 +3,14 @@
 package processes_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
-	"github.com/loopbus/loopbus/integration/internal/process"
+	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
 // The test binary is also the NATS server that is killed: where these are set, the address it listens on and its
@@ -29,43 +24,18 @@ const (
 const atOnce = 8
 
 func TestMain(m *testing.M) {
-	var err error
-	if listen := os.Getenv(listenVariable); listen != "" {
-		err = serveNATS(listen, os.Getenv(storeVariable))
-	} else {
-		err = test(m)
+	listen := os.Getenv(listenVariable)
+	if listen == "" {
+		system.Main(m, atOnce)
 	}
-	if err != nil {
+	if err := serveNATS(listen, os.Getenv(storeVariable)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func test(m *testing.M) error {
-	if err := bustest.TestsAtOnce(atOnce); err != nil {
-		return err
-	}
-	if err := process.AdoptOrphans(); err != nil {
-		return err
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if dir, err := commands(); err == nil {
-			os.RemoveAll(dir)
-		}
-		os.Exit(process.NothingLeft(code))
-	}),
-		// nats-server leaves this one behind for a while when it is shut down before a stream has reached its source.
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3"))
-	return errors.New("unreachable")
-}
-
 // commands makes the commands of the project, once for all tests, and returns the directory they are in.
-var commands = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "loopbus-processes-"); err == nil {
-		err = process.Build(dir, "cmd/runner", "cmd/toolworker", "cmd/replay")
-	}
-	return dir, err
-})
+var commands = system.Programs("cmd/runner", "cmd/toolworker", "cmd/replay")
 
 // serveNATS is a NATS server until SIGTERM.
 func serveNATS(listen, store string) error {

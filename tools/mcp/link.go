@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"maps"
+	"mime"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -80,8 +81,14 @@ func (t *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	resp, err := t.inner.RoundTrip(r)
-	if err == nil && resp.Header.Get("Content-Type") != "text/event-stream" {
+	if err != nil {
+		return nil, err
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what cannot be read is no stream
+	events := media == "text/event-stream"
+	if !events {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, sdk.DefaultMaxEventSize)
 	}
-	return resp, err
+	resp.Body = &counted{ReadCloser: resp.Body, events: events}
+	return resp, nil
 }

@@ -47,7 +47,9 @@ func (s *sessionCheck) checkCall(key schemas.CallKey, c *begun) {
 	if !counted {
 		return
 	}
-	ids = append(ids, call.Key)
+	if ids = append(ids, call.Key); s.forgotten(call.Key) {
+		return
+	}
 	if s.asked[call.Key] {
 		s.fail(Doubled, c.seq, ids, "the model's one call of %s was begun before", c.start.ToolName)
 	}

@@ -3,6 +3,8 @@ package history
 import (
 	"encoding/json"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -20,7 +22,8 @@ type family struct {
 }
 
 // checkFamilies wants every sub-agent to be begun once, by one parent; to run for it at most once; to tell it its
-// result once, if it took its prompt; and that result to be taken in once, with what was used.
+// result once, if it took its prompt; and that result to be taken in once, with what was used. The parent of one that
+// was deleted has a result all the same; one whose parent was deleted is begun by nobody that is known.
 func (c *checker) checkFamilies() {
 	parents := map[string]string{}
 	for _, session := range sortedKeys(c.Logs) {
@@ -35,7 +38,7 @@ func (c *checker) checkFamilies() {
 	for _, session := range sortedKeys(c.Logs) {
 		for _, e := range c.Logs[session] {
 			if d, ok := e.Data.(*schemas.CommandAccepted); ok && d.Kind == schemas.CommandSubagentPrompt &&
-				parents[session] == "" {
+				parents[session] == "" && !c.deleted(senderOf(d.CommandID)) {
 				c.report(Foreign, session, e.Seq, []string{d.CommandID}, "no log has begun this sub-agent")
 			}
 		}
@@ -98,7 +101,15 @@ func (c *checker) checkChild(parent string, child *family) {
 		c.report(Doubled, parent, child.aborts[1], ids, "the sub-agent was told to stop %d times", len(child.aborts))
 	}
 	c.checkResult(parent, child, ids)
-	c.checkWork(child, ids)
+	if !c.deleted(child.start.Session) {
+		c.checkWork(child, ids)
+	}
+}
+
+// senderOf is the parent that a command to a sub-agent is of, "" where it is none.
+func senderOf(id string) string {
+	link, _ := schemas.SubagentOf(strings.TrimSuffix(id, "/abort"))
+	return link.Session
 }
 
 // checkResult wants the result of a sub-agent in the background to have been a message, once; none, if the parent was
@@ -178,8 +189,10 @@ func (c *checker) checkWork(child *family, ids []string) {
 
 // Told are the commands by which sessions have told each other something, as the logs of the senders say it: prompts
 // and aborts of sub-agents, and their results. Whether one has arrived is for [Check] to find out by what came of it;
-// of a result's text the parent's log is believed.
-func Told(logs map[string][]schemas.Event) (commands []Command) {
+// of a result's text the parent's log is believed. What a parent that was deleted has sent is known by what arrived.
+func Told(logs map[string][]schemas.Event, deleted map[string]time.Time) (commands []Command) {
+	type arrival struct{ session, id string }
+	known := map[arrival]bool{}
 	for _, parent := range sortedKeys(logs) {
 		texts, results := map[string]string{}, map[string]string{}
 		for _, e := range logs[parent] {
@@ -202,7 +215,36 @@ func Told(logs map[string][]schemas.Event) (commands []Command) {
 				Command{Session: to, ID: link.AbortID(), Kind: schemas.CommandSubagentAbort},
 				Command{Session: parent, ID: link.ResultID(), Kind: schemas.CommandSubagentResult,
 					Text: results[link.ResultID()]})
+			known[arrival{to, link.PromptID()}], known[arrival{to, link.AbortID()}] = true, true
+		}
+	}
+	for _, session := range sortedKeys(logs) {
+		for _, e := range logs[session] {
+			cmd := arrived(e)
+			if at := (arrival{session, cmd.ID}); !deleted[senderOf(cmd.ID)].IsZero() && !known[at] {
+				known[at] = true
+				commands = append(commands, cmd)
+			}
 		}
 	}
 	return commands
+}
+
+// arrived is the command with which an event enters the log, as far as the event knows it.
+func arrived(e schemas.Event) Command {
+	cmd := Command{Session: e.Session}
+	switch d := e.Data.(type) {
+	case *schemas.CommandAccepted:
+		cmd.ID, cmd.Kind = d.CommandID, d.Kind
+		if data, err := schemas.DecodeCommandData(d.Kind, d.Data); err == nil {
+			if prompt, ok := data.(*schemas.SubagentPrompt); ok {
+				cmd.Text = prompt.Text
+			}
+		}
+	case *schemas.CommandApplied:
+		cmd.ID = d.CommandID
+	case *schemas.CommandRejected:
+		cmd.ID = d.CommandID
+	}
+	return cmd
 }

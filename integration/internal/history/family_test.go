@@ -67,7 +67,7 @@ func TestNothingIsWrongWithAFamily(t *testing.T) {
 
 func TestWhatSessionsToldEachOther(t *testing.T) {
 	t.Parallel()
-	told := history.Told(family().Logs)
+	told := history.Told(family().Logs, nil)
 	got := make([]string, len(told))
 	for i, c := range told {
 		got[i] = c.Session + " " + c.ID + " " + string(c.Kind) + " " + c.Text

@@ -91,7 +91,7 @@ func (s *sessionCheck) checkOutcome(cmd Command) {
 	ids := []string{cmd.ID}
 	o := s.outcomes[cmd.ID]
 	switch {
-	case o == nil && !cmd.Acked.IsZero():
+	case o == nil && !cmd.Acked.IsZero() && cmd.Sent.After(s.Deleted[s.name]):
 		s.fail(Lost, 0, ids, "the %s was acknowledged at %s, and the log does not know it", cmd.Kind, cmd.Acked.Format(clock))
 	case o == nil:
 	case len(o.accepted) > 1:

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveBehind sees to it that the program this one becomes gets neither descriptors, from the first one on, nor the keys
-// of the worker's session.
+// leaveBehind sees to it that the program this one becomes gets neither descriptors, from the first one on, nor the
+// keys of the worker's session.
 func leaveBehind(first uint) error {
 	if err := unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close descriptors: %w", err)
