@@ -71,7 +71,7 @@ var strictKinds = []string{"set_model", "set_thinking_level", "set_system_prompt
 
 func TestRandomBytesAreRefused(t *testing.T) {
 	t.Parallel()
-	const total, sessions = 10_000, 16
+	const total, sessions = 4_000, 16
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
 	n := newNoise(t)
 	for i := range total {

@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/cmd/wiring"
+	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
@@ -122,7 +124,14 @@ func TestSessionsAreKeptByTheirProfile(t *testing.T) {
 	r.follow("s1", "scratch")
 	r.Prompt(t, "s1", "hello")
 	system.Eventually(t, "the session of the profile scratch is deleted", func() bool {
-		return len(r.LogOf(t, "s1")) == 0
+		stored := 0
+		for _, err := range r.Store.Read(t.Context(), "s1", 1) {
+			if err != nil && !errors.Is(err, eventstore.ErrDeleted) { // it may be deleted just now
+				t.Fatal(err)
+			}
+			stored++
+		}
+		return stored == 0
 	})
 	for _, session := range []string{"none", "s2"} {
 		if len(r.LogOf(t, session)) == 0 {
