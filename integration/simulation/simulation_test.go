@@ -42,8 +42,10 @@ func TestSimulation(t *testing.T) {
 // empty then (1003820, 1018029), for the result of a sub-agent whose parent's run was over (1002636), for a message
 // that waited for one behind it (2017644), for results that a state behind its log did not know, acknowledged because
 // another delivery had appended (476849994451, 476849999032), likewise for a prompt (476849999110), and for a runner
-// that waited for its model while another had the session for a moment (476849993973).
-var found = []uint64{1003820, 1018029, 1002636, 2017644, 476849994451, 476849999032, 476849999110, 476849993973}
+// that waited for its model while another had the session for a moment (476849993973), and for an acknowledgement to a
+// consumer that was not in use any more and not yet deleted (7000000062).
+var found = []uint64{1003820, 1018029, 1002636, 2017644, 476849994451, 476849999032, 476849999110, 476849993973,
+	7000000062}
 
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()

@@ -179,10 +179,10 @@ func (r *Reader) leave(s *session) {
 }
 
 // leans reports whether a message that was delivered may have left its work to another flight of the session which
-// another runner has settled: if this runner acknowledged the message and died, nothing would wake the session. A
-// flight that the consumer in use has not delivered may be settled: its acknowledgement has no effect, and it comes
-// again.
+// another runner has settled: if this runner acknowledged the message and died, nothing would wake the session. What
+// one consumer has delivered is settled by its reader alone. A consumer that is not in use any more may still be there,
+// and an acknowledgement to it have an effect, until it is deleted.
 func (r *Reader) leans(f *flight) bool {
-	return f.consumer == r.consumer && (f.lost != f.of.lost ||
-		slices.ContainsFunc(f.of.flights, func(o *flight) bool { return o.consumer != r.consumer }))
+	return f.lost != f.of.lost ||
+		slices.ContainsFunc(f.of.flights, func(o *flight) bool { return o.consumer != f.consumer })
 }
