@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -81,10 +80,8 @@ func TestServerWithoutLogs(t *testing.T) {
 
 func TestServerThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
 	var stdout, stderr strings.Builder
-	code := run(ctx, []string{"list", "--nats", "nats://user:secret@127.0.0.1:1"}, outside(nil, &stdout, &stderr))
+	code := run(t.Context(), []string{"list", "--nats", "nats://user:secret@127.0.0.1:1"}, outside(nil, &stdout, &stderr))
 	expect(t, result{code, stdout.String(), stderr.String()}, cli.StatusBad, "",
 		"no NATS server at 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused")
 }

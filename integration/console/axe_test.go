@@ -48,8 +48,9 @@ func TestAccessibility(t *testing.T) {
 	page := w.open("#/s/s1")
 	for _, scheme := range []string{"light", "dark"} {
 		page.scheme(scheme)
-		for hash, selector := range map[string]string{"#/": ".row", "#/s/s1": ".approval.asks", "#/approvals": ".card",
-			"#/s/s1/e/4": ".raw", "#/s/s1/e/6?from=2": ".between", "#/s/s1/with/s2": ".two .asks", "#/fleet": ".card"} {
+		for _, view := range [][2]string{{"#/", ".row"}, {"#/s/s1", ".approval.asks"}, {"#/approvals", ".card"},
+			{"#/s/s1/e/4", ".raw"}, {"#/s/s1/e/6?from=2", ".between"}, {"#/s/s1/with/s2", ".two .asks"}, {"#/fleet", ".card"}} {
+			hash, selector := view[0], view[1]
 			page.do(chromedp.Navigate(w.site + "/" + hash))
 			page.until("the view is there", "document.querySelector("+quoted(selector)+")")
 			if hash == "#/approvals" {
