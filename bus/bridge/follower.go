@@ -120,8 +120,8 @@ func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next 
 	return c
 }
 
-// Asked is what is asked about a call that waits for approval: above all the arguments that it is executed with, which
-// need not be those of the model's message.
+// Asked is the request for approval of a call that waits for it: above all the arguments that it is executed with,
+// which need not be those of the model's message.
 func (f *Follower) Asked(ctx context.Context, call schemas.CallKey) (*schemas.ApprovalRequested, error) {
 	if d := f.asked[call]; d != nil {
 		return d, nil

@@ -19,7 +19,7 @@ func (args rewriting) Ask(context.Context, schemas.HookRef, schemas.HookRequest)
 	return schemas.HookAnswer{Args: json.RawMessage(args)}, nil
 }
 
-// A service has put other arguments in place of the model's: bridges ask about these, also those that come later.
+// A service has put other arguments in place of the model's: bridges show these, also those that come later.
 func TestWhatIsAskedAboutIsWhatIsExecuted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) {

@@ -63,7 +63,7 @@ func (args rewriting) Ask(context.Context, schemas.HookRef, schemas.HookRequest)
 	return schemas.HookAnswer{Args: json.RawMessage(args)}, nil
 }
 
-// A service has put other arguments in place of the model's: they are what is asked about.
+// A service has put other arguments in place of the model's: the request for approval has these.
 func TestWhatAServiceMadeOfItIsAskedAbout(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("harmless"), scripted.Text("done")),
 		Host: func(h *host.Options) {
