@@ -75,6 +75,7 @@ func TestWhatHasMovedIsLeft(t *testing.T) {
 			}, "settle")
 		}
 
+		synctest.Wait() // until all have begun
 		close(network.comes)
 		time.Sleep(handoverWait - 100*time.Millisecond)
 		for n := range partitions {
