@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,17 +27,28 @@ func (alone) Listed(context.Context) ([]string, error) { return nil, nil }
 func (alone) Enlist(context.Context, time.Time) error  { return nil }
 func (alone) Remove(context.Context) error             { return nil }
 
-// queue has one message, which its first consumer delivers.
+// queue makes consumers, for whose deliveries the test calls [reader.Reader.Receive].
 type queue struct {
-	made  chan *reader.Consumer
-	acked chan string
+	made     chan *reader.Consumer
+	acked    chan string
+	failures atomic.Int32 // of Create to come
 }
 
-func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) { return 0, nil }
-func (q *queue) Consume(c *reader.Consumer) error                         { q.made <- c; return nil }
-func (q *queue) Stop()                                                    {}
-func (q *queue) Delete(context.Context, string) (bool, error)             { return true, nil }
-func (q *queue) Names(context.Context) ([]string, error)                  { return nil, nil }
+func newQueue() *queue {
+	return &queue{made: make(chan *reader.Consumer, 10), acked: make(chan string, 10)}
+}
+
+func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) {
+	if q.failures.Add(-1) >= 0 {
+		return 0, errors.New("no leader")
+	}
+	return 0, nil
+}
+
+func (q *queue) Consume(c *reader.Consumer) error             { q.made <- c; return nil }
+func (q *queue) Stop()                                        {}
+func (q *queue) Delete(context.Context, string) (bool, error) { return true, nil }
+func (q *queue) Names(context.Context) ([]string, error)      { return nil, nil }
 func (q *queue) Counts(context.Context, string) (delivered, settled uint64, err error) {
 	return 1, 0, nil
 }
@@ -110,7 +122,7 @@ func run(t *testing.T, partitions int, network membership.Network, q reader.Queu
 func TestWhatWaitsIsComparedWithItsLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, h := &queue{make(chan *reader.Consumer, 10), make(chan string, 10)}, &model{}
+		q, h := newQueue(), &model{}
 		r := run(t, 1, alone{}, q, h)
 		r.Receive(<-q.made, 1, &reader.Message{Seq: 1, Session: "s1"}, "settle")
 

@@ -63,7 +63,7 @@ func (p pair) Join(receive func([]byte)) (func(), error) {
 func TestWhatHasMovedIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, h := &queue{make(chan *reader.Consumer, 10), make(chan string, 10)}, &waiting{cut: map[string][]error{}}
+		q, h := newQueue(), &waiting{cut: map[string][]error{}}
 		network := pair{comes: make(chan struct{}), stop: make(chan struct{})}
 		defer close(network.stop)
 		const partitions = 4
@@ -104,24 +104,28 @@ func TestWhatHasMovedIsLeft(t *testing.T) {
 // extended meanwhile, or may have, is begun anew when the next consumer delivers it.
 func TestWorkOfALostConsumerIsVerifiedAtOnce(t *testing.T) {
 	t.Parallel()
+	lost := &schemas.ConflictError{Session: "s1", Seq: 5}
 	for name, c := range map[string]struct {
-		owns error
-		cuts int
+		owns     error
+		failures int // of making the next consumer
+		cuts     int
 	}{
-		"the runner's own": {nil, 0},
-		"lost":             {&schemas.ConflictError{Session: "s1", Seq: 5}, 1},
-		"not known":        {errors.New("no answer"), 1},
+		"the runner's own":             {nil, 0, 0},
+		"lost":                         {lost, 0, 1},
+		"lost, and servers do not act": {lost, 3, 1},
+		"not known":                    {errors.New("no answer"), 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				q, h := &queue{make(chan *reader.Consumer, 10), make(chan string, 10)}, &waiting{cut: map[string][]error{}}
+				q, h := newQueue(), &waiting{cut: map[string][]error{}}
 				r := run(t, 1, alone{}, q, h)
 				message := &reader.Message{Seq: 1, Session: "s1", Body: nothing{}}
 				r.Receive(<-q.made, 1, message, "settle")
 				synctest.Wait()
 
 				h.owns(c.owns)
+				q.failures.Store(int32(c.failures))
 				r.Break(nil, reader.ErrGone)
 				next := <-q.made
 				time.Sleep(time.Second)
