@@ -92,8 +92,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, fmt.Errorf("pubsub: subscribe to %s: %w", topic, err)
 	}
 	sub := &subscription{
-		Subscriber: s, topic: topic, turns: newTurns(s.opts.Concurrency, s.opts.LongestPull), out: make(chan *message.Message),
-		log: s.opts.Logger.With("topic", topic),
+		Subscriber: s, topic: topic, turns: newTurns(s.opts.Concurrency, s.opts.LongestPull),
+		out: make(chan *message.Message), log: s.opts.Logger.With("topic", topic),
 	}
 	go func() {
 		defer s.running.Done()

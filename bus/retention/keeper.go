@@ -35,8 +35,8 @@ type KeeperOptions struct {
 	Rules map[string]Rule
 	// Interval is the time between two rounds of a deployment; 0: 1 min.
 	Interval time.Duration
-	// Lease is how long a keeper that holds the lease may be silent before another one takes it, in whole seconds; 0: three
-	// intervals, at least 1 s.
+	// Lease is how long a keeper that holds the lease may be silent before another one takes it, in whole seconds; 0:
+	// three intervals, at least 1 s.
 	Lease time.Duration
 	// PerRound bounds how many sessions a round deletes, and how many it measures; 0: 200.
 	PerRound int

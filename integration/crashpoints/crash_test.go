@@ -102,8 +102,8 @@ func undisturbed(t *testing.T, scenarios ...*scenario) map[*scenario]baseline {
 	return base
 }
 
-// undisturbedScenarios are what the chosen scenarios come to undisturbed, for all tests that ask: the first one that does
-// runs them.
+// undisturbedScenarios are what the chosen scenarios come to undisturbed, for all tests that ask: the first one that
+// does runs them.
 var undisturbedScenarios struct {
 	sync.Once
 	base map[*scenario]baseline
