@@ -149,13 +149,13 @@ func onStages[T any](parent *testing.T, o stageOptions, many []T, do func(one T,
 	var running sync.WaitGroup
 	for range min(max(o.times, 1)**stages, len(many)) {
 		running.Go(func() {
-			place := &lane{TB: parent}
-			defer place.clean()
+			beside := &apart{TB: parent}
+			defer beside.clean()
 			var l *stage
 			for one := range queue {
 				ok := do(one, func() *stage {
 					if l == nil {
-						l = newStage(place, o)
+						l = newStage(beside, o)
 					}
 					return l
 				})
@@ -172,17 +172,17 @@ func onStages[T any](parent *testing.T, o stageOptions, many []T, do func(one T,
 	running.Wait()
 }
 
-// lane is a test whose stages are cleaned up beside those of other lanes: to close one takes a second or two.
-type lane struct {
+// apart is a test whose stages are cleaned up beside other stages of it: to close one takes a second or two.
+type apart struct {
 	testing.TB
 	cleanups []func()
 }
 
 // Cleanup implements [testing.TB].
-func (l *lane) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+func (a *apart) Cleanup(f func()) { a.cleanups = append(a.cleanups, f) }
 
-func (l *lane) clean() {
-	for _, f := range slices.Backward(l.cleanups) {
+func (a *apart) clean() {
+	for _, f := range slices.Backward(a.cleanups) {
 		f()
 	}
 }
