@@ -35,9 +35,6 @@ type KeeperOptions struct {
 	Rules map[string]Rule
 	// Interval is the time between two rounds of a deployment; 0: 1 min.
 	Interval time.Duration
-	// Lease is how long a keeper that holds the lease may be silent before another one takes it, in whole seconds; 0:
-	// three intervals, at least 1 s.
-	Lease time.Duration
 	// PerRound bounds how many sessions a round deletes, and how many it measures; 0: 200.
 	PerRound int
 	// OnDeleted, if set, is called for each session deleted, with the reason: age or size.
@@ -66,7 +63,6 @@ const (
 // NewKeeper returns a keeper that does nothing before [Keeper.Run].
 func NewKeeper(o KeeperOptions) *Keeper {
 	o.Interval, o.PerRound = cmp.Or(o.Interval, time.Minute), cmp.Or(o.PerRound, 200)
-	o.Lease = max(cmp.Or(o.Lease, 3*o.Interval), time.Second) // servers know no shorter one
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Keeper{o: o, sizes: map[string]measured{}}
 }
@@ -94,10 +90,11 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	ttl := max(3*k.o.Interval, time.Second) // servers know no shorter one
 	entry, err := kv.Get(ctx, keyLease)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(k.o.Lease))
+		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(ttl))
 	case err == nil && string(entry.Value()) != k.o.ID:
 		return false, nil
 	case err == nil:
@@ -105,7 +102,7 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 		msg := nats.NewMsg("$KV." + schemas.BucketDeletions + "." + keyLease)
 		msg.Data = []byte(k.o.ID)
 		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(entry.Revision(), 10))
-		_, err = d.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithMsgTTL(k.o.Lease))
+		_, err = d.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl))
 	}
 	if conflict(err) {
 		return false, nil
