@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	model, err := scripted.Parse([]byte(script))
+	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+longReply("^long", 600), 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

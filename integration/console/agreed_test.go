@@ -5,9 +5,11 @@ package console_test
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -78,4 +80,38 @@ func TestWhatAServiceMadeOfItIsAskedAbout(t *testing.T) {
 	page.click(".call button", "Approve")
 	page.shows(".call .result", "of a service")
 	page.shows(".call summary", "Arguments, as they are executed")
+}
+
+// What a call would be executed with is gone, as while its session is deleted: nobody can approve it blindly, and the
+// calls of other sessions are there.
+func TestArgumentsThatCannotBeRead(t *testing.T) {
+	model, err := scripted.NewScripts(scripted.Options{},
+		scripted.Script{Match: regexp.MustCompile("^big"), Responses: []scripted.Response{echo(strings.Repeat("x", 300<<10))}},
+		scripted.Script{Responses: []scripted.Response{echo("small"), scripted.Text("done")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, system.Options{Model: model, Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
+	w.Prompt(t, "big", "big")
+	before := w.open("#/approvals")
+	before.shows(".card", "big")
+	blobs, err := w.Conn.JetStream().ObjectStore(bustest.Deadline(t), schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := blobs.List(bustest.Deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		if err := blobs.Delete(bustest.Deadline(t), o.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Prompt(t, "small", "go")
+	page := w.open("#/approvals")
+	page.shows(".card", "cannot be read")
+	page.until("only the other call can be approved", `(() => { const blind = [...document.querySelectorAll(".card")].map((c) =>
+		[c.querySelector("header a").textContent === "big", c.querySelector(".primary").disabled]);
+		return blind.length === 2 && blind.every(([big, disabled]) => big === disabled); })()`)
 }
