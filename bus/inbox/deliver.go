@@ -73,6 +73,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if b.lacks {
 		return schemas.Command{}, errNotRead
 	}
+	if b.garbled { // what a server has added to it may be in there
+		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectForeign, Reason: "its header cannot be read"}
+	}
 	if size := len(b.data); size > maxCommandBytes {
 		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
 			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, maxCommandBytes)}

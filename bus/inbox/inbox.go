@@ -108,8 +108,11 @@ func (in *Inbox) run(ctx context.Context, h Handler) error {
 	defer stop()
 	closed := make(chan error, 1)
 	go func() { defer stop(); closed <- in.watchConnection(ctx) }()
+	swept := make(chan struct{})
+	go func() { defer close(swept); in.sweep(ctx) }()
 	err = in.reader.Run(ctx, partitions)
 	stop()
+	<-swept
 	return errors.Join(<-closed, err)
 }
 

@@ -24,6 +24,7 @@ type body struct {
 	header  nats.Header
 	data    []byte
 	lacks   bool // header and data were let go
+	garbled bool // it has a header that nobody can read
 }
 
 // LetGo lets go what is large. The look whether the message is still stored, which a message that has waited gets
@@ -48,10 +49,7 @@ func (b *body) read(encoded, data []byte) {
 	}
 	if len(encoded) > 0 {
 		header, err := nats.DecodeHeadersMsg(encoded)
-		if err != nil {
-			return // it cannot be delivered, and says so
-		}
-		b.header = header
+		b.header, b.garbled = header, err != nil
 	}
 	b.data, b.lacks = data, false
 }

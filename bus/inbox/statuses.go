@@ -2,9 +2,13 @@ package inbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,19 +32,57 @@ const (
 
 // clearStatuses takes statuses out of the inbox and keeps them as dead letters.
 func (in *Inbox) clearStatuses(ctx context.Context) error {
+	_, err := in.clear(ctx, 0)
+	return err
+}
+
+// sweepEvery is how often the inbox is swept.
+const sweepEvery = 3 * time.Second
+
+// sweep takes out what no consumer is ever given, until ctx ends. The runner of the first partition does it for all. It
+// looks at each message once.
+func (in *Inbox) sweep(ctx context.Context) {
+	var next uint64
+	for natsio.Wait(ctx, sweepEvery) {
+		if !slices.Contains(in.reader.Partitions(), 0) {
+			continue
+		}
+		var err error
+		if next, err = in.clear(ctx, next); err != nil && ctx.Err() == nil {
+			in.o.Logger.Debug("inbox not swept, trying again", "from", next, "err", err)
+		}
+	}
+}
+
+// clear takes statuses, and what no consumer is ever given, out of the inbox and keeps them as dead letters. It begins
+// at a sequence and returns where to go on.
+func (in *Inbox) clear(ctx context.Context, from uint64) (next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	info, err := in.stream.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("inbox: state of %s: %w", schemas.StreamCommands, err)
+		return from, fmt.Errorf("inbox: state of %s: %w", schemas.StreamCommands, err)
 	}
-	next, last := info.State.FirstSeq, min(info.State.LastSeq, info.State.FirstSeq+statusLimit)
-	for more := true; more && next <= last; {
-		if next, more, err = in.clearBatch(ctx, next); err != nil {
-			return fmt.Errorf("inbox: look for statuses in %s from %d on: %w", schemas.StreamCommands, next, err)
+	next = max(from, info.State.FirstSeq)
+	last := min(info.State.LastSeq, next+statusLimit)
+	for more := info.State.Msgs > 0; more && next <= last; {
+		next, more, err = in.clearBatch(ctx, next)
+		if err == nil && !more {
+			next, more, err = in.clearOne(ctx, next)
+		}
+		if err != nil {
+			return next, fmt.Errorf("inbox: look for statuses in %s from %d on: %w", schemas.StreamCommands, next, err)
 		}
 	}
-	return nil
+	return next, nil
+}
+
+// unseen reports whether no consumer is given a message of this subject. A server does not list subjects with the
+// character DEL, so that no filter finds them; and it stores what it was made to deliver here under the subject that it
+// had.
+func (in *Inbox) unseen(subject string) bool {
+	rest, ok := strings.CutPrefix(subject, in.conn.Subjects().Prefix()+".cmd.")
+	return !ok || strings.Count(rest, ".") != 2 || strings.Contains(subject, "\x7f")
 }
 
 // clearBatch looks through one answer's worth of messages. It returns where to go on, and whether there is more.
@@ -52,8 +94,7 @@ func (in *Inbox) clearBatch(ctx context.Context, from uint64) (next uint64, more
 		return from, false, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":"%s.cmd.*.*.*","batch":%d,"max_bytes":%d}`, from,
-		in.conn.Subjects().Prefix(), statusBatch, statusBytes)
+	request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">","batch":%d,"max_bytes":%d}`, from, statusBatch, statusBytes)
 	subject := natsio.APIPrefix(in.conn.JetStream()) + "DIRECT.GET." + schemas.StreamCommands
 	if err := nc.PublishRequest(subject, sub.Subject, request); err != nil {
 		return from, false, err
@@ -69,8 +110,16 @@ func (in *Inbox) clearBatch(ctx context.Context, from uint64) (next uint64, more
 		if seq == 0 {
 			return from, more, nil // the end of the answer
 		}
-		if len(m.Data) == 0 && m.Header.Get("Status") != "" {
-			if err := in.clearStatus(ctx, m, seq); err != nil {
+		reason := ""
+		subject := natsio.Added(m.Header, jetstream.SubjectHeader)
+		switch {
+		case in.unseen(subject):
+			reason = unseenReason
+		case len(m.Data) == 0 && m.Header.Get("Status") != "":
+			reason = fmt.Sprintf("it is a status of a NATS server, %.20q", m.Header.Get("Status"))
+		}
+		if reason != "" {
+			if err := in.clearOut(ctx, seq, &body{subject: subject, header: m.Header, data: m.Data}, reason); err != nil {
 				return from, false, err
 			}
 		}
@@ -78,16 +127,43 @@ func (in *Inbox) clearBatch(ctx context.Context, from uint64) (next uint64, more
 	}
 }
 
-// clearStatus moves one status to the dead letters.
-func (in *Inbox) clearStatus(ctx context.Context, m *nats.Msg, seq uint64) error {
-	values := m.Header[jetstream.SubjectHeader]
-	subject := values[len(values)-1] // what the server adds comes last
-	session, _, err := in.conn.Subjects().ParseCommand(subject)
+const unseenReason = "no consumer is given what has this subject"
+
+// clearOne does the same for the next message, whose header no library may be able to read: a batch ends before it.
+func (in *Inbox) clearOne(ctx context.Context, from uint64) (next uint64, more bool, err error) {
+	js := in.conn.JetStream()
+	got, err := js.Conn().RequestWithContext(ctx, natsio.APIPrefix(js)+"STREAM.MSG.GET."+schemas.StreamCommands,
+		fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from))
+	if err != nil {
+		return from, false, err
+	}
+	var answer struct {
+		Message *struct {
+			Subject string `json:"subject"`
+			Seq     uint64 `json:"seq"`
+			Data    []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(got.Data, &answer); err != nil {
+		return from, false, err
+	}
+	m := answer.Message
+	if m == nil {
+		return from, false, nil
+	}
+	if in.unseen(m.Subject) {
+		err = in.clearOut(ctx, m.Seq, &body{subject: m.Subject, data: m.Data}, unseenReason)
+	}
+	return m.Seq + 1, err == nil, err
+}
+
+// clearOut moves one message to the dead letters.
+func (in *Inbox) clearOut(ctx context.Context, seq uint64, b *body, why string) error {
+	session, _, err := in.conn.Subjects().ParseCommand(b.subject)
 	if err != nil {
 		session = schemas.NoSession
 	}
-	reason := fmt.Sprintf("%s: it is a status of a NATS server, %.20q", schemas.RejectForeign, m.Header.Get("Status"))
-	if err := in.bury(ctx, session, seq, &body{subject: subject, header: m.Header}, reason); err != nil {
+	if err := in.bury(ctx, session, seq, b, fmt.Sprintf("%s: %s", schemas.RejectForeign, why)); err != nil {
 		return err
 	}
 	err = in.stream.DeleteMsg(ctx, seq)
@@ -95,7 +171,7 @@ func (in *Inbox) clearStatus(ctx context.Context, m *nats.Msg, seq uint64) error
 		return err
 	}
 	in.metrics.count("foreign")
-	in.o.Logger.Warn("status of a server taken out of the inbox", "session", session, "seq", seq)
+	in.o.Logger.Warn("message that nobody is given taken out of the inbox", "session", session, "seq", seq, "why", why)
 	return nil
 }
 
