@@ -7,7 +7,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -69,24 +68,6 @@ func program() (*cli.Program, *grammar) {
 			"extensions": strings.Join(schemas.DefaultExtensionTools(), ","),
 		},
 	}, g
-}
-
-// gcPercent is how much of what it holds the runner may allocate before it collects garbage, unless GOGC says so. Go's
-// default is 100. Half of what a runner with its server holds under load are the blocks of the store, 8 MiB each, which
-// cost the collector nothing, and of which as much again would be garbage.
-const gcPercent = 40
-
-// collectSooner sets gcPercent once the runner is ready: while it starts it holds little, and would collect all the
-// time.
-func (s *service) collectSooner(ctx context.Context) error {
-	select {
-	case <-s.Ready():
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(gcPercent)
-		}
-	case <-ctx.Done():
-	}
-	return nil
 }
 
 func main() {
