@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -77,6 +78,16 @@ type CallKey string
 
 // NewCallKey returns the key of the call whose tool_execution_start has the given sequence.
 func NewCallKey(seq uint64) CallKey { return CallKey(fmt.Sprintf("c%d", seq)) }
+
+// Seq is the sequence of the call's tool_execution_start, 0 for what is no key.
+func (k CallKey) Seq() uint64 {
+	digits, ok := strings.CutPrefix(string(k), "c")
+	if !ok {
+		return 0
+	}
+	seq, _ := strconv.ParseUint(digits, 10, 64)
+	return seq
+}
 
 // ToolRequest is the message that asks a worker to execute a call. Its idempotency key is the same however
 // often it is delivered. Arguments are the validated ones. Version and Workspace are those of the definition

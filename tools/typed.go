@@ -27,7 +27,8 @@ type Func[P any] func(ctx context.Context, call Call, params P) (schemas.ToolRes
 // A member is required unless its json tag has omitempty or omitzero, or it has a default. The default of a member of P
 // itself is what the function gets where the member is left out. There are also description (which ends at a comma),
 // title, example, minLength, maxLength, pattern, format, minItems, maxItems, uniqueItems, multipleOf, exclusiveMinimum
-// and exclusiveMaximum. Members that P does not have are let through and ignored. A time.Duration would be a number of
+// and exclusiveMaximum. Members that P does not have are let through and ignored, also those that differ from P's in
+// case alone: what was checked, and agreed to, is what the function gets. A time.Duration would be a number of
 // nanoseconds: better a number whose name says its unit.
 //
 // The function is called with arguments that satisfy the schema only; others are answered with an error result that
@@ -93,7 +94,7 @@ func (r argumentReader[P]) read(ctx context.Context, call Call) (params P, err e
 			return params, fmt.Errorf("defaults: %w", err)
 		}
 	}
-	if err := json.Unmarshal(call.Arguments, &params); err != nil {
+	if err := toolargs.Decode(call.Arguments, &params); err != nil {
 		return params, fmt.Errorf("invalid arguments: %w", err)
 	}
 	return params, nil

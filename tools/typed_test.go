@@ -136,7 +136,8 @@ func TestTypedReadsArguments(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for args, want := range map[string]forecast{
-		`{"city":"Ulm"}`: {place: place{"Ulm"}, Unit: "celsius", Days: 3},
+		`{"city":"Ulm"}`:                                          {place: place{"Ulm"}, Unit: "celsius", Days: 3},
+		`{"city":"Ulm","City":"Bonn","DAYS":9}`:                   {place: place{"Ulm"}, Unit: "celsius", Days: 3},
 		`{"city":"Ulm","unit":"fahrenheit","days":1,"unknown":1}`: {place: place{"Ulm"}, Unit: "fahrenheit", Days: 1},
 		`{"city":"Ulm","days":"2","from":"2026-02-03T04:05:06Z","via":"::1","also":[{"city":"Bonn"}],"extra":[1]}`: {
 			place: place{"Ulm"}, Unit: "celsius", Days: 2, From: &at, Via: netip.IPv6Loopback(), Also: []place{{"Bonn"}},

@@ -23,6 +23,8 @@ type Follower struct {
 	State loop.State
 	// Trackers are given every item before it is yielded.
 	Trackers []*client.Tracker
+
+	asked map[schemas.CallKey]*schemas.ApprovalRequested // of the run under way, as far as events have come
 }
 
 // Open brings the state to the end of the log, by Load where it can. Trackers are not given the events before that.
@@ -79,6 +81,15 @@ func (f *Follower) Take(i client.Item) error {
 		if err := f.State.Apply(*i.Event); err != nil {
 			return err
 		}
+		switch d := i.Event.Data.(type) {
+		case *schemas.ApprovalRequested:
+			if f.asked == nil {
+				f.asked = map[schemas.CallKey]*schemas.ApprovalRequested{}
+			}
+			f.asked[d.Call] = d
+		case *schemas.AgentEnd:
+			clear(f.asked)
+		}
 	}
 	for _, t := range f.Trackers {
 		t.Take(i)
@@ -107,6 +118,23 @@ func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next 
 		}
 	}()
 	return c
+}
+
+// Asked is the request for approval of a call that waits for it: above all the arguments that it is executed with,
+// which need not be those of the model's message.
+func (f *Follower) Asked(ctx context.Context, call schemas.CallKey) (*schemas.ApprovalRequested, error) {
+	if d := f.asked[call]; d != nil {
+		return d, nil
+	}
+	for e, err := range f.Session.History(ctx, call.Seq()) {
+		if err != nil {
+			return nil, fmt.Errorf("bridge: %w", err)
+		}
+		if d, ok := e.Data.(*schemas.ApprovalRequested); ok && d.Call == call {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("bridge: call %s of session %s does not wait for approval", call, f.Session.ID())
 }
 
 // Waiting are the calls of a state that wait for somebody's approval, in the order of the reply.

@@ -204,9 +204,21 @@ func (f *approvals) message(ctx context.Context, m storedMsg, show func(Approval
 		if len(f.waiting[session]) == 0 && schemas.EventType(s.Name) != schemas.EventApprovalRequested {
 			continue
 		}
-		e, err := s.Decode(func(ref string) ([]byte, error) { return f.c.blob(ctx, ref) })
-		if err == nil {
+		var fetched error
+		e, err := s.Decode(func(ref string) (data []byte, err error) {
+			data, fetched = f.c.blob(ctx, ref)
+			return data, fetched
+		})
+		switch {
+		case err == nil:
 			err = f.event(e, show)
+		case fetched == nil || errors.Is(fetched, ErrDamaged):
+			// One session's data, which go ahead of its log where it is deleted, are not everybody's business.
+			f.c.o.Logger.Warn("an event of a session cannot be read: what it says of approvals is passed over", "session",
+				session, "seq", s.Seq, "type", s.Name, "err", err)
+			if err = nil; schemas.EventType(s.Name) == schemas.EventAgentEnd {
+				err = f.over(session, "", nil, show)
+			}
 		}
 		if err != nil {
 			return err

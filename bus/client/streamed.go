@@ -36,7 +36,7 @@ func (w *watcher) track(seq uint64, t schemas.EventType, data schemas.EventData)
 		w.open[seq] = &streamed{}
 	case schemas.EventToolExecutionEnd:
 		if d, ok := data.(*schemas.ToolExecutionEnd); ok {
-			delete(w.open, callSeq(d.Call))
+			delete(w.open, d.Call.Seq())
 		}
 	case schemas.EventAgentEnd:
 		clear(w.open)
@@ -52,15 +52,6 @@ func (w *watcher) passOver(s schemas.StoredEvent) {
 		}
 	}
 	w.track(s.Seq, schemas.EventType(s.Name), data)
-}
-
-// callSeq is the sequence of a call's tool_execution_start, 0 for what is no key.
-func callSeq(key schemas.CallKey) uint64 {
-	if len(key) < 2 || key[0] != 'c' {
-		return 0
-	}
-	seq, _ := strconv.ParseUint(string(key[1:]), 10, 64)
-	return seq
 }
 
 // readUpdates yields the updates that the server has kept of what is being streamed. Where the stream is in memory, it

@@ -107,31 +107,6 @@ func awaitShared(t *testing.T, in *inbox.Inbox) {
 	})
 }
 
-// A runner that could not read at once what it had lost asks all the same whether its sessions are still its own.
-func TestVerificationOutlivesAChangeThatFails(t *testing.T) {
-	t.Parallel()
-	_, c := bustest.Small(t)
-	h := &keeping{}
-	h.keeps.Store(true)
-	h.deliver = func(ctx context.Context, _ schemas.Command, entered func()) error {
-		entered()
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}
-	o := patient()
-	o.StopTimeout = time.Millisecond
-	in, _ := bustest.RunInbox(t, c, o, h)
-	peer := startOther(t, c)
-	awaitShared(t, in)
-	for i := range 10 { // of which this runner gets some
-		bustest.Send(t, c, fmt.Sprintf("s%d", i), "wake")
-	}
-	bustest.Eventually(t, "delivery", func() bool { return h.total() > 0 })
-	peer.occupy()
-	peer.must(c.JetStream().DeleteConsumer(bustest.Deadline(t), schemas.StreamCommands, "other_1"))
-	bustest.Eventually(t, "the handler is asked", func() bool { return h.asked.Load() > 0 })
-}
-
 // A runner that has lost its consumer, and finds that another one reads all of its share, says that it reads nothing:
 // the others would wait for it for ever.
 func TestARunnerWithoutAConsumerDoesNotSayThatItReads(t *testing.T) {

@@ -36,6 +36,7 @@ func newQueue(t *testing.T, c *bus.Conn) queue {
 
 func (q queue) subscriber(t *testing.T, o pubsub.SubscriberOptions, ackWait time.Duration) *pubsub.Subscriber {
 	t.Helper()
+	o.LongestPull = 100 * time.Millisecond // which the end of the test waits for
 	o.Consumer = func(ctx context.Context, topic string) (jetstream.Consumer, error) {
 		return q.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 			Durable: "worker", AckWait: ackWait, FilterSubject: topic, AckPolicy: jetstream.AckExplicitPolicy,
@@ -106,6 +107,11 @@ func (q queue) progressReports(t *testing.T) (wait func(n int)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // a subscription with messages that nobody reads keeps its connection from closing
+		if err := acks.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
+	})
 	return func(n int) {
 		t.Helper()
 		for n > 0 {

@@ -31,6 +31,9 @@ type SubscriberOptions struct {
 	ConfirmAck bool
 	// NackDelay is how long the next delivery waits after the given number of deliveries, default [NackDelay].
 	NackDelay func(deliveries uint64) time.Duration
+	// LongestPull is how long a request waits for a message when none have come for a while, default 1 s. The end of a
+	// subscription waits for the request under way.
+	LongestPull time.Duration
 	// CloseTimeout is how long messages may be worked on once the subscription ends, default 30 s. Then their contexts
 	// end with [ErrClosed] and they are nak'd.
 	CloseTimeout time.Duration
@@ -61,6 +64,9 @@ func NewSubscriber(js jetstream.JetStream, o SubscriberOptions) (*Subscriber, er
 	if o.CloseTimeout <= 0 {
 		o.CloseTimeout = defaultCloseTimeout
 	}
+	if o.LongestPull <= 0 {
+		o.LongestPull = defaultLongestPull
+	}
 	if o.NackDelay == nil {
 		o.NackDelay = NackDelay
 	}
@@ -86,8 +92,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, fmt.Errorf("pubsub: subscribe to %s: %w", topic, err)
 	}
 	sub := &subscription{
-		Subscriber: s, topic: topic, turns: newTurns(s.opts.Concurrency), out: make(chan *message.Message),
-		log: s.opts.Logger.With("topic", topic),
+		Subscriber: s, topic: topic, turns: newTurns(s.opts.Concurrency, s.opts.LongestPull),
+		out: make(chan *message.Message), log: s.opts.Logger.With("topic", topic),
 	}
 	go func() {
 		defer s.running.Done()

@@ -60,6 +60,7 @@ func suitePubSub(c *bus.Conn, o pubsub.SubscriberOptions, consumer jetstream.Con
 
 func runSuite(t *testing.T, o pubsub.SubscriberOptions, consumer jetstream.ConsumerConfig, features tests.Features) {
 	o.CloseTimeout = time.Second
+	o.LongestPull = 50 * time.Millisecond // the suite closes many subscribers, one after the other
 	o.NackDelay = func(uint64) time.Duration { return 0 }
 	features.Persistent = true
 	features.ConsumerGroups = true

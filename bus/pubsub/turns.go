@@ -7,10 +7,10 @@ import (
 )
 
 // A pull request waits for a message, and so may the end of its subscription: first for a short time, and ever longer
-// while none come.
+// while none come, see [SubscriberOptions.LongestPull].
 const (
-	firstPull = 100 * time.Millisecond
-	lastPull  = time.Second
+	firstPull          = 100 * time.Millisecond
+	defaultLongestPull = time.Second
 )
 
 // turns say how many slots of a subscription ask the server for messages at once. A slot asks when it has a turn. There
@@ -22,10 +22,11 @@ type turns struct {
 	mu   sync.Mutex
 	n    int           // in all: free, and with those that ask
 	pull time.Duration // how long the next request waits
+	last time.Duration // how long one waits at most
 }
 
-func newTurns(slots int) *turns {
-	t := &turns{free: make(chan struct{}, slots), n: 1, pull: firstPull}
+func newTurns(slots int, longest time.Duration) *turns {
+	t := &turns{free: make(chan struct{}, slots), n: 1, pull: min(firstPull, longest), last: longest}
 	t.free <- struct{}{}
 	return t
 }
@@ -45,7 +46,7 @@ func (t *turns) take(stop context.Context) (pull time.Duration, ok bool) {
 func (t *turns) more() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pull = firstPull
+	t.pull = min(firstPull, t.last)
 	t.free <- struct{}{}
 	if t.n < cap(t.free) {
 		t.n++
@@ -61,6 +62,6 @@ func (t *turns) fewer() {
 		t.n--
 		return
 	}
-	t.pull = min(2*t.pull, lastPull)
+	t.pull = min(2*t.pull, t.last)
 	t.free <- struct{}{}
 }

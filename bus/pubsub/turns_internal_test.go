@@ -9,7 +9,7 @@ import (
 // All slots ask while calls come, and one when none do, ever more rarely.
 func TestTurns(t *testing.T) {
 	const slots = 3
-	turns := newTurns(slots)
+	turns := newTurns(slots, defaultLongestPull)
 	take := func() (pull time.Duration) {
 		t.Helper()
 		if len(turns.free) == 0 {

@@ -60,17 +60,18 @@ func TestAnnouncementsEndWithoutAMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publish("read.w1", `{"name":"read","worker":"w1"}`, time.Second)
-	publish("ls.w1", `{"name":"ls","worker":"w1"}`, time.Second)
+	publish("read.w1", `{"name":"read","worker":"w1"}`, 3*time.Second) // long enough to be seen on a busy machine
+	publish("ls.w1", `{"name":"ls","worker":"w1"}`, 3*time.Second)
 	box := newToolbox(t, c)
 	if err := box.Wait(bustest.Deadline(t), "read", "ls"); err != nil {
 		t.Fatal(err)
 	}
 	publish("ls.w1", `{"name":"ls","worker":"w1"}`, time.Hour)
-	publish("bash.w1", `{"name":"bash","worker":"w1"}`, time.Second)
+	publish("bash.w1", `{"name":"bash","worker":"w1"}`, time.Hour)
 	if err := box.Wait(bustest.Deadline(t), "bash"); err != nil {
 		t.Fatal(err)
 	}
+	publish("bash.w1", `{"name":"bash","worker":"w1"}`, time.Second)
 	bustest.Eventually(t, "what is not renewed is gone", func() bool {
 		return cmp.Equal(described(t, box), []string{"ls:"})
 	})

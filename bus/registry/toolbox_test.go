@@ -154,14 +154,18 @@ func TestToolboxForgetsWorkersThatStopRenewing(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	box := newToolbox(t, c)
-	_, err := c.JetStream().Publish(bustest.Deadline(t), "$KV."+schemas.BucketTools+".read.w1",
-		[]byte(`{"name":"read","worker":"w1","since":"2026-01-01T00:00:00Z"}`), jetstream.WithMsgTTL(time.Second))
-	if err != nil {
-		t.Fatal(err)
+	renew := func(ttl time.Duration) {
+		t.Helper()
+		if _, err := c.JetStream().Publish(bustest.Deadline(t), "$KV."+schemas.BucketTools+".read.w1",
+			[]byte(`{"name":"read","worker":"w1","since":"2026-01-01T00:00:00Z"}`), jetstream.WithMsgTTL(ttl)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	renew(time.Hour)
 	if err := box.Wait(bustest.Deadline(t), "read"); err != nil {
 		t.Fatal(err)
 	}
+	renew(time.Second) // it may be gone before the toolbox sees it
 	bustest.Eventually(t, "it is gone", func() bool { return len(described(t, box)) == 0 })
 }
 

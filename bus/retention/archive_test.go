@@ -52,6 +52,7 @@ func TestAnArchiveIsRestored(t *testing.T) {
 		"another session":   strings.Replace(file.String(), `"session":"s1"`, `"session":"s2"`, 1),
 		"a server's header": strings.Replace(file.String(), `"header":{`,
 			`"header":{"Nats-Trace-Dest":["agent.cmd.s2.abort"],`, 1),
+		"a server's status": strings.Replace(file.String(), `"header":{`, `"header":{"status":["404"],`, 1),
 		"a header in another's name": strings.Replace(file.String(), `"header":{`,
 			`"header":{"X: y\r\nNats-Rollup":["sub"],`, 1),
 		"none": "hello",

@@ -26,7 +26,7 @@ type approver struct {
 	stop     context.CancelCauseFunc
 
 	mu      sync.Mutex // for what the goroutine that reads uses, too
-	waiting []schemas.ApprovalRequested
+	waiting view.Answers
 	reading sync.Once
 }
 
@@ -58,9 +58,9 @@ func (a *approver) requested(ctx context.Context, d schemas.ApprovalRequested) {
 	switch {
 	case a.asks:
 		a.mu.Lock()
-		a.waiting = append(a.waiting, d)
+		how := a.waiting.Add(d.Call, "y", "n")
 		a.mu.Unlock()
-		a.ask()
+		a.say("approve it? " + how + ":")
 		a.reading.Do(func() { go a.read(ctx) })
 	case a.alone && d.TimeoutMs == 0: // time itself would answer
 		a.stop(cli.StatusError{Status: cli.StatusUnanswered, Err: errUnanswered})
@@ -87,28 +87,15 @@ func (a *approver) resolved(d *schemas.ApprovalResolved) {
 	a.say(fmt.Sprintf("call %s: %s", d.Call, answer))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i, w := range a.waiting {
-		if w.Call == d.Call {
-			a.waiting = append(a.waiting[:i:i], a.waiting[i+1:]...)
-			return
-		}
-	}
+	a.waiting.Remove(d.Call)
 }
 
-func (a *approver) ask() { a.say("approve it? y, or n and a reason:") }
-
-// read takes answers, a line each, for the call that has waited longest. It ends with its input, which may be after
+// read takes answers, a line each. It ends with its input, which may be after
 // all else: nothing can take a read of a terminal back.
 func (a *approver) read(ctx context.Context) {
 	lines := bufio.NewScanner(a.stdin)
 	for lines.Scan() && ctx.Err() == nil {
-		a.mu.Lock()
-		waiting := append([]schemas.ApprovalRequested(nil), a.waiting...)
-		a.mu.Unlock()
-		if len(waiting) == 0 {
-			continue
-		}
-		if err := a.answer(ctx, waiting[0].Call, lines.Text()); err != nil && ctx.Err() == nil {
+		if err := a.answer(ctx, lines.Text()); err != nil && ctx.Err() == nil {
 			a.say(err.Error())
 		}
 	}
@@ -117,14 +104,27 @@ func (a *approver) read(ctx context.Context) {
 	}
 }
 
-func (a *approver) answer(ctx context.Context, call schemas.CallKey, line string) error {
-	word, reason, _ := strings.Cut(strings.TrimSpace(line), " ")
-	switch strings.ToLower(word) {
-	case "y", "yes":
-		return a.session.Approve(ctx, call, reason)
-	case "n", "no":
-		return a.session.Deny(ctx, call, reason)
+func (a *approver) answer(ctx context.Context, line string) error {
+	word, words, _ := strings.Cut(strings.TrimSpace(line), " ")
+	word = strings.ToLower(word)
+	a.mu.Lock()
+	if !a.waiting.Any() {
+		a.waiting.Typed()
+		a.mu.Unlock()
+		return nil
 	}
-	a.ask()
-	return nil
+	yes := word == "y" || word == "yes"
+	if !yes && word != "n" && word != "no" {
+		a.mu.Unlock()
+		return errors.New("approve it? y, or n and a reason:")
+	}
+	call, reason, err := a.waiting.Take(words)
+	a.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case yes:
+		return a.session.Approve(ctx, call, reason)
+	}
+	return a.session.Deny(ctx, call, reason)
 }

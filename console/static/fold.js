@@ -262,7 +262,15 @@ export class Fold {
     const a = { ...d, seq: e.seq, time: e.time };
     this.waiting.set(d.call, a);
     const call = this.#calls.get(d.call);
-    if (call) this.#touch(call, { state: "waiting", approval: a });
+    if (!call) return;
+    this.#touch(call, { state: "waiting", approval: a });
+    this.#executes(call, d.args);
+  }
+
+  /** Takes the arguments that a call is executed with, where they are not as the model wrote them. */
+  #executes(call, args) {
+    if (args === undefined || JSON.stringify(args) === JSON.stringify(call.args)) return;
+    this.#touch(call, { said: call.said ?? call.args, args });
   }
 
   on_approval_resolved(e, d) {
@@ -270,12 +278,13 @@ export class Fold {
     const call = this.#calls.get(d.call);
     if (!call) return;
     this.#touch(call, { state: "running", approval: { ...call.approval, answer: { ...d, time: e.time } } });
-    if (d.args) this.#touch(call, { asked: call.approval?.args ?? call.args, args: d.args });
+    if (d.args) this.#touch(call, { asked: call.args, args: d.args });
   }
 
   on_hook_decision(e, d) {
-    if (d.ask && !d.failures) return; // what it asks is shown
     const call = this.#calls.get(d.call);
+    if (call) this.#executes(call, d.args);
+    if (d.ask && !d.failures) return; // what it asks is shown
     const what = d.block ? "blocked" : d.ask ? "asks somebody" : d.handled ? "dealt with the input" : d.changed?.length ? `changed ${d.changed.join(", ")}`
       : d.args ? "changed the arguments" : "decided";
     const title = `Hook ${d.hook}${d.by ? ` of ${d.by}` : ""} ${what}`;
@@ -330,6 +339,7 @@ export class Fold {
 
   #left(id) {
     const entry = this.#messages.get(id);
+    this.#open = this.#open.filter((c) => c.entry !== entry); // which are not begun, though others have their ids
     if (entry) {
       entry.left = true;
       entry.v++;

@@ -59,17 +59,19 @@ export function json(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f\u0080-\u009f]/g;
 const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
+// What is not seen, or turns text around, but for the joiners of emoji and scripts: as the command line has it.
+const UNSEEN = /(?![\u200c\u200d])[\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
  * Text of models and tools as it is shown: colours of terminals left out, other control characters as pictures of
- * themselves. Characters that turn the direction of text around are shown by number where exact is set, because text
- * that somebody has to agree to must read as it will be carried out.
+ * themselves. Where exact is set, nothing is left out, and characters that are not seen or turn the direction of text
+ * around are shown by number, because text that somebody has to agree to must read as it will be carried out.
  */
 export function visible(text, exact = false) {
-  const shown = text.replace(/\r\n/g, "\n").replace(ANSI, "")
+  const lines = text.replace(/\r\n/g, exact ? "\u240d\n" : "\n");
+  const shown = (exact ? lines : lines.replace(ANSI, ""))
     .replace(CONTROL, (c) => (c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "\u2421"));
-  return exact ? shown.replace(BIDI, (c) => `\u27e8U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`) : shown;
+  return exact ? shown.replace(UNSEEN, (c) => `\u27e8U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`) : shown;
 }

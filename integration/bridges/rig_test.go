@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,9 +57,9 @@ type rig struct {
 
 const chatToken = "a-token-of-the-chat"
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	model, err := scripted.Parse([]byte(script))
+	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+longReply("^long", 600), 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +68,9 @@ func newRig(t *testing.T) *rig {
 		Tools: []tools.Tool{echoAs("danger"), steps}, Host: func(o *host.Options) {
 			o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"danger"}}
 			o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
+			for _, set := range settings {
+				set(o)
+			}
 		}})
 	system.Serve(t, func(ctx context.Context) error {
 		return service.Run(ctx, r.Conn.NATS(), service.Options{Name: "loopbus-runner", Version: "0.1.0",

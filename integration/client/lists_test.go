@@ -2,7 +2,10 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/bus/client"
@@ -114,6 +117,56 @@ func TestApprovalsOfAllSessions(t *testing.T) {
 		if res := result(t, run); res.Text() != "done" {
 			t.Errorf("session %s: %+v", run.Session().ID(), res)
 		}
+	}
+}
+
+// The data of one session that are gone, as while it is deleted, keep nobody from the approvals of others.
+func TestApprovalsBesideOneThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	big := scripted.Calls("", schemas.ToolCall{Name: "echo",
+		Arguments: json.RawMessage(`{"v":"` + strings.Repeat("x", 300<<10) + `"}`)})
+	model, err := scripted.NewScripts(scripted.Options{}, scripted.Script{Match: regexp.MustCompile("^big"),
+		Responses: []scripted.Response{big}},
+		scripted.Script{Responses: []scripted.Response{echoCall(), scripted.Text("done")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := system.StartAlone(t, system.Options{Model: model,
+		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
+	c := connect(t, sys.URL)
+	live := following(t, c)
+	prompt(t, c.Session("big"), "big")
+	if a := next(t, live); a.Session != "big" || len(a.Request.Args) < 300<<10 {
+		t.Fatalf("got %.200v", a)
+	}
+	blobs, err := sys.Conn.JetStream().ObjectStore(deadline(t), schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := blobs.List(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list {
+		if err := blobs.Delete(deadline(t), o.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := following(t, connect(t, sys.URL))
+	run := prompt(t, c.Session("small"), "go")
+	for _, all := range []<-chan client.Approval{live, late} {
+		a := next(t, all)
+		if a.Session != "small" || !a.Waiting {
+			t.Errorf("got %.200v", a)
+		}
+		if all == late {
+			if err := c.Session("small").Approve(deadline(t), a.Request.Call, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if res := result(t, run); res.Text() != "done" {
+		t.Errorf("%+v", res)
 	}
 }
 

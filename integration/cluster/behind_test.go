@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
@@ -27,6 +28,8 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 	store, stale := storeOn(t, c.URLOf(leader)), storeOn(t, c.URLOf(behind))
 	log := open(t, store, "s1")
 	write(t, log, 1, 3)
+	// What another replica has answers for one that is not current.
+	system.Eventually(t, "the replicas are current", func() bool { return current(t, setup, schemas.StreamEvents) })
 	system.Eventually(t, "the replica has the log", func() bool { return len(system.LogOf(t, stale, "s1")) == 3 })
 
 	c.Isolate(behind)
@@ -51,6 +54,21 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 		write(t, log, 6, 6)
 		system.Verify(t, stale, "s1")
 	}
+}
+
+// current reports whether all replicas of a stream have what its leader has.
+func current(t *testing.T, conn *bus.Conn, stream string) bool {
+	t.Helper()
+	s, err := conn.JetStream().Stream(t.Context(), stream)
+	if err != nil || s.CachedInfo().Cluster == nil {
+		return false // an election
+	}
+	for _, replica := range s.CachedInfo().Cluster.Replicas {
+		if !replica.Current || replica.Lag > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func open(t *testing.T, store *eventstore.Store, session string) *eventstore.Log {

@@ -14,6 +14,7 @@ import (
 // Whichever server is killed, and be it that which leads a stream, what was acknowledged is there, sessions go on, and
 // what clients send meanwhile is acknowledged again without the server that is down.
 func TestKillingALeaderLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []string{schemas.StreamEvents, schemas.StreamCommands, schemas.StreamTools} {
 		t.Run(stream, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const manySessions = 100_000
+var manySessions = flag.Int("scroll.sessions", 20_000, "how many sessions TestScrollThroughAllSessions scrolls through")
 
 // index answers for the sessions of a deployment that is made up: number n is the n-th newest, and each tenth is a
 // sub-agent of the one after it. Where touched is set, session 1000 × touched has become the newest since.
@@ -50,11 +51,11 @@ func (ix *index) page(q schemas.SessionsQuery) schemas.SessionsPage {
 		s.Seq, s.LastActivity, s.Title = 30, ix.base.Add(time.Duration(n)*time.Second), fmt.Sprintf("task %d again", n)
 		p.Sessions = append(p.Sessions, s)
 	}
-	last := min(first+q.Limit, manySessions)
+	last := min(first+q.Limit, *manySessions)
 	for n := first; n < last; n++ {
 		p.Sessions = append(p.Sessions, ix.session(n))
 	}
-	if last < manySessions {
+	if last < *manySessions {
 		p.Next = strconv.Itoa(last)
 	}
 	return p
@@ -105,7 +106,7 @@ func serveIndex(t *testing.T, ix *index) (site string) {
 	return serveConsole(t, s.ClientURL())
 }
 
-// A hundred thousand sessions are scrolled through to the last: pages are read on the way, and only what is seen is on
+// Many sessions are scrolled through to the last: pages are read on the way, and only what is seen is on
 // the page, which never stops for long, not even while a session from far below becomes the newest.
 func TestScrollThroughAllSessions(t *testing.T) {
 	t.Parallel()
@@ -122,28 +123,30 @@ func TestScrollThroughAllSessions(t *testing.T) {
 		const step = () => { el.scrollTop += 20 * el.clientHeight;
 			window.most_ = Math.max(window.most_ ?? 0, el.querySelectorAll("li").length);
 			requestAnimationFrame(step); }; step(); return true; })()`)
-	page.until("half of them are read", height+" >= 50000")
-	ix.touched.Store(90) // which is not read yet
-	page.until("all of them are read", height+" >= "+itoa(manySessions))
-	page.shows(".row", fmt.Sprintf("task %d", manySessions-1))
+	page.until("half of them are read", height+" >= "+itoa(*manySessions/2))
+	touched := *manySessions / 1000 * 9 / 10 // thousands
+	ix.touched.Store(int64(touched))         // which is not read yet
+	page.until("all of them are read", height+" >= "+itoa(*manySessions))
+	page.shows(".row", fmt.Sprintf("task %d", *manySessions-1))
 	after := page.use()
 	times := eval[[]float64](page, "frames_.sort((a, b) => a - b)")
 	long := eval[[]float64](page, "long_.sort((a, b) => a - b)")
 	t.Logf("%d sessions: %d frames, median %.1f ms, p99 %.1f ms; %d tasks over 50 ms, the longest %.0f ms; "+
-		"%.1f s of the page's thread; heap %.1f MB", manySessions, len(times), times[len(times)/2],
+		"%.1f s of the page's thread; heap %.1f MB", *manySessions, len(times), times[len(times)/2],
 		times[len(times)*99/100], len(long), slices.Max(append(long, 0)), after.busy-before.busy, after.heap)
 	if n := eval[int](page, "most_"); n > 100 {
 		t.Errorf("%d rows were on the page", n)
 	}
-	// This is for what takes the square of the sessions, which is tens of seconds; a second is what a busy machine adds.
+	// This is for what takes the square of the sessions, which is tens of seconds for a hundred thousand; a second is
+	// what a busy machine adds.
 	if len(long) > 0 && long[len(long)-1] > 8000 {
 		t.Errorf("the page stood still for %.0f ms", long[len(long)-1])
 	}
-	if n := eval[int](page, height); n != manySessions {
+	if n := eval[int](page, height); n != *manySessions {
 		t.Errorf("the list has %d rows", n)
 	}
 	page.do(chromedp.Reload())
-	page.shows(".row", "task 90000 again")
+	page.shows(".row", fmt.Sprintf("task %d000 again", touched))
 }
 
 // rowHeight is that of a row of the list, in pixels.

@@ -29,7 +29,7 @@ func (c crashCase) name() string {
 func TestEveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	chosen := chosenScenarios()
-	base := undisturbed(t, chosen...)
+	base := undisturbedOnce(t, chosen)
 	cases := everyFault(base, chosen...)
 	t.Logf("%d faults at the points of %d scenarios", len(cases), len(chosen))
 	if !*all {
@@ -48,7 +48,7 @@ func TestEveryCrashPoint(t *testing.T) {
 func TestTwoCrashesInARow(t *testing.T) {
 	t.Parallel()
 	chosen := chosenScenarios()
-	base := undisturbed(t, chosen...)
+	base := undisturbedOnce(t, chosen)
 	r := random(t)
 	var cases []crashCase
 	for range *pairs {
@@ -79,23 +79,42 @@ type baseline struct {
 	points  []point
 }
 
-// undisturbed runs each scenario once without a fault.
+// undisturbed runs each scenario once without a fault, on several stages.
 func undisturbed(t *testing.T, scenarios ...*scenario) map[*scenario]baseline {
-	l := newStage(t, stageOptions{})
 	base := make(map[*scenario]baseline)
-	for _, s := range scenarios {
-		tr, o := l.play(t, s)
-		if t.Failed() {
-			t.Fatalf("%s goes wrong by itself", s.name)
-		}
-		for _, kind := range s.about {
-			if !slices.ContainsFunc(o.log, func(e schemas.Event) bool { return e.Type() == kind }) {
-				t.Fatalf("%s has no %s:%s", s.name, kind, tr.describe(t))
+	var mu sync.Mutex
+	onStages(t, stageOptions{}, scenarios, func(s *scenario, stageOf func() *stage) (usable bool) {
+		return t.Run("undisturbed/"+name(s.name), func(t *testing.T) {
+			tr, o := stageOf().play(t, s)
+			for _, kind := range s.about {
+				if !slices.ContainsFunc(o.log, func(e schemas.Event) bool { return e.Type() == kind }) {
+					t.Errorf("%s has no %s:%s", s.name, kind, tr.describe(t))
+				}
 			}
-		}
-		base[s] = baseline{o, tr.points}
+			mu.Lock()
+			defer mu.Unlock()
+			base[s] = baseline{o, tr.points}
+		})
+	})
+	if t.Failed() {
+		t.Fatal("scenarios go wrong by themselves")
 	}
 	return base
+}
+
+// undisturbedScenarios are what the chosen scenarios come to undisturbed, for all tests that ask: the first one that
+// does runs them.
+var undisturbedScenarios struct {
+	sync.Once
+	base map[*scenario]baseline
+}
+
+func undisturbedOnce(t *testing.T, chosen []*scenario) map[*scenario]baseline {
+	undisturbedScenarios.Do(func() { undisturbedScenarios.base = undisturbed(t, chosen...) })
+	if undisturbedScenarios.base == nil {
+		t.Fatal("scenarios go wrong by themselves, another test says how")
+	}
+	return undisturbedScenarios.base
 }
 
 // everyFault is one case for each fault at each point.
@@ -116,19 +135,29 @@ const maxTries = 5
 // A judge says what is wrong with what came of a case.
 type judge func(c crashCase, tr *trial, got outcome) []string
 
-// tryAll runs the cases on several stages. A stage in which something went wrong is not used any more.
+// tryAll runs the cases on several stages.
 func tryAll(parent *testing.T, o stageOptions, cases []crashCase, judge judge) {
-	queue := make(chan crashCase)
+	onStages(parent, o, cases, func(c crashCase, stageOf func() *stage) (usable bool) {
+		return parent.Run(c.name(), func(t *testing.T) { stageOf().try(t, c, judge) })
+	})
+}
+
+// onStages does something for each of many on several stages, and returns when it is done. A stage in which something
+// went wrong is not used any more.
+func onStages[T any](parent *testing.T, o stageOptions, many []T, do func(one T, on func() *stage) (usable bool)) {
+	queue := make(chan T)
 	var running sync.WaitGroup
-	for range min(*stages, len(cases)) {
+	for range min(max(o.times, 1)**stages, len(many)) {
 		running.Go(func() {
+			beside := &apart{TB: parent}
+			defer beside.clean()
 			var l *stage
-			for c := range queue {
-				ok := parent.Run(c.name(), func(t *testing.T) {
+			for one := range queue {
+				ok := do(one, func() *stage {
 					if l == nil {
-						l = newStage(parent, o)
+						l = newStage(beside, o)
 					}
-					l.try(t, c, judge)
+					return l
 				})
 				if !ok {
 					l = nil
@@ -136,11 +165,26 @@ func tryAll(parent *testing.T, o stageOptions, cases []crashCase, judge judge) {
 			}
 		})
 	}
-	for _, c := range cases {
-		queue <- c
+	for _, one := range many {
+		queue <- one
 	}
 	close(queue)
 	running.Wait()
+}
+
+// apart is a test whose stages are cleaned up beside other stages of it: to close one takes a second or two.
+type apart struct {
+	testing.TB
+	cleanups []func()
+}
+
+// Cleanup implements [testing.TB].
+func (a *apart) Cleanup(f func()) { a.cleanups = append(a.cleanups, f) }
+
+func (a *apart) clean() {
+	for _, f := range slices.Backward(a.cleanups) {
+		f()
+	}
 }
 
 // try runs a case. If the machine stalled meanwhile, what is wrong with its outcome counts only if it is wrong every

@@ -42,9 +42,10 @@ type stage struct {
 	deliveries map[string]delivery // by reply subject
 }
 
-// stageOptions say how fast what was in flight at a dead process is redelivered.
+// stageOptions say how fast what was in flight at a dead process is redelivered, and how many stages there are.
 type stageOptions struct {
 	workerAckWait time.Duration // of tool calls; 0 is too long to come into play
+	times         int           // as many stages as for others: for trials that wait most of the time
 }
 
 func newStage(t testing.TB, o stageOptions) *stage {

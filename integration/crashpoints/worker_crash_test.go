@@ -24,7 +24,8 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 	base := undisturbed(t, callsInTurn)
 	cases := everyFault(base, callsInTurn)
 	t.Logf("%d faults of workers", len(cases))
-	tryAll(t, stageOptions{workerAckWait: 3 * time.Second}, cases, func(c crashCase, tr *trial, got outcome) []string {
+	o := stageOptions{workerAckWait: 3 * time.Second, times: 2}
+	tryAll(t, o, cases, func(c crashCase, tr *trial, got outcome) []string {
 		want := base[c.scenario].outcome
 		if f := c.faults[0]; f.mode == frozen {
 			got = forgiveFreeze(want, got)

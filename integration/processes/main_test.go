@@ -20,8 +20,8 @@ const (
 	storeVariable  = "LOOPBUS_PROCESSES_STORE"
 )
 
-// atOnce is how many tests run at once.
-const atOnce = 8
+// atOnce is how many tests run at once. They wait for processes most of the time.
+const atOnce = 12
 
 func TestMain(m *testing.M) {
 	listen := os.Getenv(listenVariable)

@@ -27,11 +27,11 @@ import (
 
 var (
 	atRest   = flag.Int("atrest.sessions", 2000, "how many sessions TestAtRest brings to rest")
-	atRestBy = flag.Duration("atrest.watch", 2*time.Second, "how long it then watches the runner's use of the processor")
+	atRestBy = flag.Duration("atrest.watch", time.Second, "how long it then watches the runner's use of the processor")
 )
 
 const (
-	cacheAge = time.Second
+	cacheAge = 500 * time.Millisecond
 	warmUp   = 1000 // sessions before the first look
 	woken    = 200  // of the sessions at rest
 	indexed  = 1024 // bytes that the index of sessions may keep of each: it needs about 700, a session in memory 15,000

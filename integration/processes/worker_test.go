@@ -29,6 +29,7 @@ const counting = "; for i in $(seq 2000); do echo $i; sleep 0.05; done"
 // TestAWorkerIsKilled kills the worker of a call at points of its execution, with the defaults of a deployment, and has
 // another one there. It measures how long the session waits for its next event.
 func TestAWorkerIsKilled(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	waits := map[string][]time.Duration{}
 	t.Cleanup(func() { reportWaits(t, waits) })

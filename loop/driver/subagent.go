@@ -7,6 +7,7 @@ import (
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
 // What goes between a session and its sub-agents is stored in the other's inbox before the log says so (decision 113):
@@ -34,7 +35,7 @@ func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.Raw
 		return nil
 	}
 	var args schemas.SubagentCall
-	if err := json.Unmarshal(raw, &args); err != nil || args.Prompt == "" || args.Budget < 0 || args.Budget > 1 {
+	if err := toolargs.Decode(raw, &args); err != nil || args.Prompt == "" || args.Budget < 0 || args.Budget > 1 {
 		return refusalError("The sub-agent has no prompt, or its budget is no share") // a service has changed the arguments
 	}
 	d.View(func(s *loop.State) {
@@ -60,7 +61,7 @@ func (d *Driver) promptSubagent(ctx context.Context, session string, c *loop.Chi
 		return nil
 	}
 	var args schemas.SubagentCall
-	if err := json.Unmarshal(req.Arguments, &args); err != nil {
+	if err := toolargs.Decode(req.Arguments, &args); err != nil {
 		return fmt.Errorf("arguments of call %s: %w", req.Call, err)
 	}
 	if d.o.Outbox == nil { // the log was taken out of its deployment

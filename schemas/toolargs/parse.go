@@ -17,13 +17,26 @@ var (
 )
 
 // parseJSON reads one JSON value. Strings without escapes share the memory of the one copy made of data.
-func parseJSON(data []byte) (value, error) { return parseNested(data, maxNesting) }
+func parseJSON(data []byte) (value, error) {
+	v, _, err := parseArguments(data)
+	return v, err
+}
+
+// parseArguments also reports whether some object has a name twice, of which the last value is kept.
+func parseArguments(data []byte) (v value, repeated bool, err error) {
+	p := parser{in: string(data), nesting: maxNesting}
+	v, err = p.whole()
+	return v, p.repeated, err
+}
 
 // parseNested is parseJSON with another bound to nesting.
 func parseNested(data []byte, nesting int) (value, error) {
 	p := parser{in: string(data), nesting: nesting}
-	var v value
-	err := p.value(&v, 0)
+	return p.whole()
+}
+
+func (p *parser) whole() (v value, err error) {
+	err = p.value(&v, 0)
 	if err == nil {
 		if p.space(); p.at < len(p.in) {
 			err = errTrailing
@@ -39,6 +52,8 @@ type parser struct {
 	in      string
 	at      int
 	nesting int // how deep it may be
+
+	repeated bool // some object has a name twice
 }
 
 func (p *parser) space() {
@@ -130,7 +145,9 @@ func (p *parser) object(v *value, depth int) error {
 			return err
 		}
 		if !more {
+			n := len(v.elems)
 			v.elems = settleMembers(v.elems)
+			p.repeated = p.repeated || len(v.elems) < n
 			return nil
 		}
 	}

@@ -23,7 +23,8 @@
 // # Guarantees
 //
 // Validated arguments keep their members, the members' order and the literals of numbers, except what coercion had to
-// change; arguments that needed no coercion are returned as the very same bytes. What Validate returns passes Validate
+// change, and except that of a name that an object has twice the last value alone is kept, which is what was checked:
+// other readers might take the first. Other arguments that needed no coercion are returned as the very same bytes. What Validate returns passes Validate
 // again unchanged, unless a union is involved: by its rule [integer, boolean] makes "true" true, and true 1. A [Schema]
 // is immutable and safe for concurrent use.
 //
@@ -102,7 +103,7 @@ func Check(parameters json.RawMessage) error {
 const textEndless = "the schema refers to itself without end"
 
 // Validate coerces and validates the arguments of a call of the named tool. It returns the arguments to execute the
-// tool with: args itself if nothing had to be coerced, else a fresh slice. Empty args stand for {}.
+// tool with: args itself if nothing had to be coerced or settled, else a fresh slice. Empty args stand for {}.
 //
 // An error is for the model: its text is exactly what pi answers, naming the tool, one line for each violation, and the
 // arguments as they came. Of the same kind is the error where the check takes too much work or time: the package's
@@ -112,7 +113,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	v, err := parseJSON(args)
+	v, repeated, err := parseArguments(args)
 	if err != nil {
 		lines := []violation{{"root", "must be JSON: " + err.Error()}}
 		return nil, errors.New(errorText(toolName, lines, args))
@@ -129,7 +130,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 		return nil, fmt.Errorf("check the arguments of tool %q: %w", toolName, context.Cause(ctx))
 	case b.err != nil:
 		violations = []violation{{"root", b.err.Error()}}
-	case fits && changed:
+	case fits && (changed || repeated):
 		return appendJSON(make([]byte, 0, len(args)+16), &v), nil
 	case fits:
 		return args, nil

@@ -19,6 +19,7 @@ import (
 const (
 	defaultStartTimeout = 30 * time.Second
 	defaultMaxTools     = 256
+	defaultWriteTimeout = 5 * time.Second
 	firstBackoff        = 500 * time.Millisecond
 	lastBackoff         = 30 * time.Second
 	keepAlive           = 30 * time.Second
@@ -44,6 +45,8 @@ type BridgeOptions struct {
 	StartTimeout time.Duration
 	// FirstBackoff is the wait after the first failure, default 500 ms; it doubles up to half a minute.
 	FirstBackoff time.Duration
+	// WriteTimeout is how long a process may take to read a message before it is ended, default 5 s.
+	WriteTimeout time.Duration
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order.
 	MaxTools int
 	// Offer is called with the tools once they are known and whenever they have changed. It is called by one goroutine.
@@ -82,6 +85,7 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	o.StartTimeout = cmp.Or(o.StartTimeout, defaultStartTimeout)
 	o.FirstBackoff = cmp.Or(o.FirstBackoff, firstBackoff)
 	o.MaxTools = cmp.Or(o.MaxTools, defaultMaxTools)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

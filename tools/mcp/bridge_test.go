@@ -54,14 +54,18 @@ func (l *text) String() string {
 }
 
 // start runs a bridge until the test ends and waits for the first list of tools, unless ready is not wanted.
-func start(t *testing.T, dir string, config mcp.ServerConfig, ready bool) *rig {
+func start(t *testing.T, dir string, config mcp.ServerConfig, ready bool, change ...func(*mcp.BridgeOptions)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: dir, log: new(text)}
-	bridge, err := mcp.NewBridge(mcp.BridgeOptions{
+	o := mcp.BridgeOptions{
 		Server: config, Prefix: "zoo", Environ: append(os.Environ(), "MODEL_API_KEY=hidden-key"),
 		FirstBackoff: 10 * time.Millisecond,
 		Offer:        r.offer, Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	bridge, err := mcp.NewBridge(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/loopbus/loopbus/tools/mcp"
 )
 
 // hostileEnv makes the test binary a server that behaves badly; its value says how.
@@ -61,17 +63,17 @@ func hostile(how string) {
 }
 
 // bad is the test binary as a server that behaves badly.
-func bad(t *testing.T, how string) *rig {
+func bad(t *testing.T, how string, change ...func(*mcp.BridgeOptions)) *rig {
 	t.Helper()
 	dir, c := process(t)
 	c.Env[hostileEnv] = how
-	return start(t, dir, c, true)
+	return start(t, dir, c, true, change...)
 }
 
 // A server that reads nothing more keeps neither a call that ends, nor the worker that stops.
 func TestAServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	r := bad(t, "deaf")
+	r := bad(t, "deaf", func(o *mcp.BridgeOptions) { o.WriteTimeout = time.Second })
 	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
 	for range 2 { // the second one waits for the first one's writing
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -8,14 +8,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// writeWait is how long a process may take to read a message.
-const writeWait = 5 * time.Second
-
 // impatient is a transport to a process that may stop reading. A write to a full pipe knows no context: without this,
 // the call that makes it, all later ones and the end of the session would wait for ever.
 type impatient struct {
 	sdk.Transport
-	giveUp func() // ends the process, so that a write that waits for it fails
+	timeout time.Duration // of a write
+	giveUp  func()        // ends the process, so that a write that waits for it fails
 }
 
 // Connect implements [sdk.Transport].
@@ -24,12 +22,13 @@ func (t impatient) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return impatientConn{c, t.giveUp}, nil
+	return impatientConn{c, t.timeout, t.giveUp}, nil
 }
 
 type impatientConn struct {
 	sdk.Connection
-	giveUp func()
+	timeout time.Duration
+	giveUp  func()
 }
 
 // Write returns when ctx ends, too. The message may then still be written, whole: the server is told that the call is
@@ -40,7 +39,7 @@ func (c impatientConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		timer := time.AfterFunc(writeWait, c.giveUp)
+		timer := time.AfterFunc(c.timeout, c.giveUp)
 		defer timer.Stop()
 		done <- c.Connection.Write(context.WithoutCancel(ctx), m)
 	}()

@@ -45,7 +45,7 @@ func (b *Bridge) processLink() link {
 	ownGroup(cmd)
 	return link{
 		transport: impatient{&sdk.CommandTransport{Command: cmd, TerminateDuration: terminateWait},
-			func() { killGroup(cmd) }},
+			b.o.WriteTimeout, func() { killGroup(cmd) }},
 		end:       func() { killGroup(cmd) },
 		lastWords: said.last,
 	}

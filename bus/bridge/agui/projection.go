@@ -33,7 +33,7 @@ type reply struct {
 
 type sentCall struct {
 	started, ended bool
-	args           string
+	name, args     string
 	index          int // among the message's contents
 }
 
@@ -182,7 +182,7 @@ func (p *projection) call(r *reply, n int, name, args string) {
 	if !c.started {
 		p.close(r)
 		p.emit(event{Type: "TOOL_CALL_START", ToolCallID: id, ToolCallName: name, ParentMessageID: r.id})
-		r.open, c.started = id, true
+		r.open, c.started, c.name = id, true, name
 	}
 	if args != "" {
 		c.args += args
@@ -260,6 +260,9 @@ func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
 	for n, c := range calls {
 		if n == len(r.calls) {
 			r.calls = append(r.calls, sentCall{})
+		}
+		if r.calls[n].started && r.calls[n].name != c.Name {
+			return false
 		}
 		missing, ok := strings.CutPrefix(arguments(c), r.calls[n].args)
 		if !ok && !sameJSON(arguments(c), r.calls[n].args) {

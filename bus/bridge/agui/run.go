@@ -76,7 +76,7 @@ func (r *run) follow(ctx context.Context) {
 			}
 			quiet.Reset(settle)
 		case <-quiet.C:
-			if o, ok := r.waitsForClient(); ok {
+			if o, ok := r.waitsForClient(ctx); ok {
 				r.finish(o)
 				return
 			}
@@ -157,7 +157,7 @@ func (r *run) outcome(reason schemas.TerminationReason, message string, u schema
 
 // waitsForClient reports whether the run waits for the client alone: for its approval, or the result of a tool of its
 // own. What this request has brought is on its way to the log: the run does not wait for that.
-func (r *run) waitsForClient() (event, bool) {
+func (r *run) waitsForClient(ctx context.Context) (event, bool) {
 	state := &r.follower.State
 	if state.Run == nil || state.Run.Turn == nil || state.Run.Turn.Streaming != "" {
 		return event{}, false
@@ -169,7 +169,11 @@ func (r *run) waitsForClient() (event, bool) {
 		switch {
 		case c.End != nil || c.Key == "":
 		case c.AwaitsApproval() && !r.decided[c.Key]:
-			interrupts = append(interrupts, interruptOf(c, id))
+			asked, err := r.follower.Asked(ctx, c.Key)
+			if err != nil {
+				return r.broken(ctx, err), true
+			}
+			interrupts = append(interrupts, interruptOf(c, id, asked))
 		case !c.AwaitsApproval() && r.frontend(c) && !r.brought(c.Key):
 			pending = append(pending, id)
 		default:
@@ -187,10 +191,11 @@ func (r *run) waitsForClient() (event, bool) {
 
 func (r *run) brought(call schemas.CallKey) bool { _, ok := r.answered[call]; return ok }
 
-func interruptOf(c loop.Call, id string) interrupt {
+// interruptOf asks about a call with the arguments that it is executed with.
+func interruptOf(c loop.Call, id string, asked *schemas.ApprovalRequested) interrupt {
 	i := interrupt{ID: string(c.Key), Reason: "tool_call", ToolCallID: id, ResponseSchema: approvalSchema,
 		Message:  "May " + c.ToolCall.Name + " be executed?",
-		Metadata: map[string]any{"toolName": c.ToolCall.Name, "arguments": c.ToolCall.Arguments}}
+		Metadata: map[string]any{"toolName": asked.ToolName, "arguments": asked.Args}}
 	if until := c.Approval.Until(); !until.IsZero() {
 		i.ExpiresAt = until.UTC().Format(time.RFC3339)
 	}

@@ -84,6 +84,8 @@ func TestTheEndOfAReply(t *testing.T) {
 			{Type: schemas.StreamToolCallDelta, Delta: `{ "a": 1 }`}}, end(call), "TOOL_CALL_END"},
 		{"half of the arguments", []schemas.StreamEvent{{Type: schemas.StreamToolCallStart, ToolCall: &call},
 			{Type: schemas.StreamToolCallDelta, Delta: `{"a`}}, end(call), `TOOL_CALL_ARGS:":1} TOOL_CALL_END`},
+		{"a call of another tool", []schemas.StreamEvent{{Type: schemas.StreamToolCallStart,
+			ToolCall: &schemas.ToolCall{ID: "x", Name: "rm"}}}, end(call), "TOOL_CALL_END MESSAGES_SNAPSHOT"},
 		{"a reply that was cut off", []schemas.StreamEvent{text("one")}, &schemas.MessageEnd{MessageID: "m4",
 			Interrupted: true, Message: end(schemas.Text{Text: "one"}).Message}, "TEXT_MESSAGE_END MESSAGES_SNAPSHOT"},
 	} {

@@ -70,9 +70,11 @@ func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 			return nil, err
 		}
 		for _, c := range bridge.Waiting(&f.State) {
-			all = append(all, approval(client.Approval{Session: s.Session, Time: c.Approval.RequestedAt,
-				Request: schemas.ApprovalRequested{Call: c.Key, ToolName: c.ToolCall.Name, Args: c.ToolCall.Arguments,
-					TimeoutMs: c.Approval.TimeoutMs}}))
+			asked, err := f.Asked(ctx, c.Key)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, approval(client.Approval{Session: s.Session, Time: c.Approval.RequestedAt, Request: *asked}))
 		}
 	}
 	return all, nil

@@ -1,82 +1,12 @@
 package gateway
 
 import (
-	"context"
 	"strings"
-	"sync"
 
-	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// maxSubscriptions of a connection.
-const maxSubscriptions = 64
-
-// subscriptions are the sessions whose events a connection gets.
-type subscriptions struct {
-	p      *peer
-	mu     sync.Mutex
-	closed bool
-	stop   map[string]context.CancelFunc // by key
-	ended  sync.WaitGroup
-}
-
-func (s *subscriptions) init(p *peer) { s.p, s.stop = p, map[string]context.CancelFunc{} }
-
-// add subscribes to a session from its end on, with what it is saying. A second time changes nothing.
-func (s *subscriptions) add(ctx context.Context, key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return errGone
-	case s.stop[key] != nil:
-		return nil
-	case len(s.stop) >= maxSubscriptions:
-		return &bridge.RequestError{Reason: "too many subscriptions: unsubscribe from another session"}
-	}
-	f, err := s.p.open(ctx, s.p.session(key))
-	if err != nil {
-		return err
-	}
-	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop[key] = stop
-	s.ended.Go(func() {
-		defer stop()
-		v := &view{p: s.p, key: key, state: &f.State, replies: map[string]*strings.Builder{}}
-		for item, err := range f.Items(follow) {
-			if err == nil {
-				err = v.take(item)
-			}
-			if err != nil {
-				break
-			}
-		}
-		s.remove(key)
-	})
-	return nil
-}
-
-func (s *subscriptions) remove(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if stop := s.stop[key]; stop != nil {
-		stop()
-		delete(s.stop, key)
-	}
-}
-
-func (s *subscriptions) close() {
-	s.mu.Lock()
-	s.closed = true
-	for _, stop := range s.stop {
-		stop()
-	}
-	s.mu.Unlock()
-	s.ended.Wait()
-}
 
 // view makes events of what happens in a session.
 type view struct {
@@ -85,9 +15,22 @@ type view struct {
 	state   *loop.State
 	run     string // that is under way, as clients know it
 	seq     uint64 // of its events
-	replies map[string]*strings.Builder
+	replies map[string]*reply
 	last    any // the newest reply of the run
 }
+
+// reply is what is streamed of a message.
+type reply struct {
+	text strings.Builder
+	sent int // bytes of it
+}
+
+const (
+	// longReply is from where on a reply is said in larger pieces: clients want all that was said with each.
+	longReply = 64 << 10
+	// longShare of a long reply is said at a time, so that the pieces come to some times its length.
+	longShare = 8
+)
 
 // chat is the payload of an event "chat".
 type chat struct {
@@ -187,20 +130,27 @@ func (v *view) update(u *schemas.Update) error {
 		if text == "" {
 			return nil
 		}
-		return v.say(d.MessageID, text, u.Time.UnixMilli())
+		return v.say(d.MessageID, text, u.Time.UnixMilli(), false)
 	}
 	return nil
 }
 
-// say goes on with a reply. What was said so far comes with it, as clients want it.
-func (v *view) say(message, delta string, ts int64) error {
-	reply := v.replies[message]
-	if reply == nil {
-		reply = new(strings.Builder)
-		v.replies[message] = reply
+// say goes on with a reply. What was said so far comes with it, as clients want it. Of a long one more is waited for,
+// unless this is the last of it.
+func (v *view) say(message, delta string, ts int64, last bool) error {
+	r := v.replies[message]
+	if r == nil {
+		r = new(reply)
+		v.replies[message] = r
 	}
-	reply.WriteString(delta)
-	return v.chat(chat{State: "delta", DeltaText: &delta, Message: textMessage(reply.String(), ts)})
+	r.text.WriteString(delta)
+	whole := r.text.String()
+	unsent := whole[r.sent:]
+	if !last && len(whole) > longReply && len(unsent) < len(whole)/longShare {
+		return nil
+	}
+	r.sent = len(whole)
+	return v.chat(chat{State: "delta", DeltaText: &unsent, Message: textMessage(whole, ts)})
 }
 
 func textMessage(text string, ts int64) any {
@@ -214,17 +164,17 @@ func (v *view) message(e *schemas.Event, d *schemas.MessageEnd) error {
 	if !ok || d.Interrupted {
 		return nil
 	}
-	said := ""
-	if reply := v.replies[d.MessageID]; reply != nil {
-		said = reply.String()
+	said, unsent := "", false
+	if r := v.replies[d.MessageID]; r != nil {
+		said, unsent = r.text.String(), r.sent < r.text.Len()
 	}
 	v.last = chatMessage(loop.Entry{ID: d.MessageID, Message: d.Message})
 	rest, ok := strings.CutPrefix(m.Content.JoinText(), said)
 	switch {
-	case ok && rest == "":
+	case ok && rest == "" && !unsent:
 		return nil
 	case ok:
-		return v.say(d.MessageID, rest, e.Time.UnixMilli())
+		return v.say(d.MessageID, rest, e.Time.UnixMilli(), true)
 	}
 	whole := m.Content.JoinText()
 	return v.chat(chat{State: "delta", DeltaText: &whole, Replace: true, Message: textMessage(whole, e.Time.UnixMilli())})

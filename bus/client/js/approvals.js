@@ -2,6 +2,7 @@
 // something of these was missed, the index is asked again, and the session itself before a call is said not to wait.
 
 import { eventsOf } from "./log.js";
+import { passing } from "./stored.js";
 import { republished, Tap } from "./follow.js";
 
 const ASK_AGAIN = 10_000; // ms between two readings of the index; less while it is partial
@@ -53,7 +54,9 @@ export class Approvals {
         listed.add(key);
         if (this.#waiting.has(key) || this.#over.has(key)) continue;
         if (a.args === undefined && a.argsSize > 0) {
-          a.args = (await this.client.session(a.session).event(a.seq, o))?.data.args;
+          const asked = await this.#unlessUnreadable(() => this.client.session(a.session).event(a.seq, o));
+          a.args = asked?.data?.args;
+          a.unreadable = a.args === undefined;
         }
         yield* this.#wait(key, a);
       }
@@ -102,7 +105,8 @@ export class Approvals {
     if (e.type === "approval_requested") {
       const key = `${e.session}/${e.seq}`;
       if (this.#waiting.has(key)) return;
-      const d = e.data ?? JSON.parse(await this.client.link.blob(e.dataref, this.signal));
+      const d = e.data ?? (await this.#unlessUnreadable(async () => JSON.parse(await this.client.link.blob(e.dataref, this.signal))));
+      if (d === undefined) return; // the index knows what there is to know of it
       const expires = d.timeoutMs > 0 ? new Date(Date.parse(e.time) + d.timeoutMs).toISOString() : undefined;
       const { timeoutMs: _, ...asked } = d;
       yield* this.#wait(key, { session: e.session, seq: e.seq, ...asked, requested: e.time, expires });
@@ -112,6 +116,16 @@ export class Approvals {
     for (const a of [...this.#waiting.values()]) {
       if (a.session !== e.session || (call !== undefined && a.call !== call)) continue;
       yield* this.#end(a, e.type === "approval_resolved" ? e.data : undefined);
+    }
+  }
+
+  /** What f returns, undefined where one session's data cannot be read, which is not everybody's business. */
+  async #unlessUnreadable(f) {
+    try {
+      return await f();
+    } catch (err) {
+      if (this.signal?.aborted || passing(err) || err.name === "ClosedConnectionError") throw err;
+      return undefined;
     }
   }
 

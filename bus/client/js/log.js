@@ -105,6 +105,15 @@ function binary(session, m) {
   }];
 }
 
+const MOST_BLOCKS = 10_000; // of a message: a page has a place for each
+const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
+const isText = (v) => v === undefined || typeof v === "string";
+const isIndex = (v) => v === undefined || (Number.isInteger(v) && v >= 0 && v < MOST_BLOCKS);
+
+const isPiece = (e) => isObject(e) && typeof e.type === "string" && isIndex(e.contentIndex) && [e.delta, e.content, e.id, e.toolName].every(isText);
+const isBlock = (b) => isObject(b) && typeof b.type === "string" && [b.text, b.data, b.mimeType].every(isText);
+const isResult = (r) => isObject(r) && (r.content === undefined || (Array.isArray(r.content) && r.content.every(isBlock)));
+
 /** The update in a message, undefined if it is none of this session: whoever executes tools can publish there. */
 export function updateOf(session, m) {
   const type = TYPE.exec(header(m, "ce-type"))?.[1];
@@ -112,7 +121,8 @@ export function updateOf(session, m) {
   if (id?.[1] !== session || (type !== "message_update" && type !== "tool_execution_update")) return undefined;
   try {
     const data = JSON.parse(text(m));
-    const fits = type === "message_update" ? Array.isArray(data.assistantMessageEvents) : data.partialResult !== undefined;
+    const fits = type === "message_update" ? Array.isArray(data.assistantMessageEvents) && data.assistantMessageEvents.every(isPiece)
+      : isResult(data.partialResult) && isText(data.call);
     return fits ? {
       session, event: Number(id[2]), n: Number(id[3]), type, time: header(m, "ce-time"), runId: header(m, "ce-runid"), data,
     } : undefined;

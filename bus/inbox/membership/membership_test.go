@@ -142,6 +142,7 @@ func TestAFalseAlarmIsContradicted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = beats.Unsubscribe() }() // what nobody reads keeps the connection from closing
 	b.Reads([]int{7})
 	say(t, c, map[string]any{"id": "b", "gone": true, "by": "x"})
 	for seen := false; !seen; {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+const handoverWait = 2 * time.Second
 
 // alone is the network of a runner without others.
 type alone struct{}
@@ -24,17 +27,28 @@ func (alone) Listed(context.Context) ([]string, error) { return nil, nil }
 func (alone) Enlist(context.Context, time.Time) error  { return nil }
 func (alone) Remove(context.Context) error             { return nil }
 
-// queue has one message, which its first consumer delivers.
+// queue makes consumers, for whose deliveries the test calls [reader.Reader.Receive].
 type queue struct {
-	made  chan *reader.Consumer
-	acked chan string
+	made     chan *reader.Consumer
+	acked    chan string
+	failures atomic.Int32 // of Create to come
 }
 
-func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) { return 0, nil }
-func (q *queue) Consume(c *reader.Consumer) error                         { q.made <- c; return nil }
-func (q *queue) Stop()                                                    {}
-func (q *queue) Delete(context.Context, string) (bool, error)             { return true, nil }
-func (q *queue) Names(context.Context) ([]string, error)                  { return nil, nil }
+func newQueue() *queue {
+	return &queue{made: make(chan *reader.Consumer, 10), acked: make(chan string, 10)}
+}
+
+func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) {
+	if q.failures.Add(-1) >= 0 {
+		return 0, errors.New("no leader")
+	}
+	return 0, nil
+}
+
+func (q *queue) Consume(c *reader.Consumer) error             { q.made <- c; return nil }
+func (q *queue) Stop()                                        {}
+func (q *queue) Delete(context.Context, string) (bool, error) { return true, nil }
+func (q *queue) Names(context.Context) ([]string, error)      { return nil, nil }
 func (q *queue) Counts(context.Context, string) (delivered, settled uint64, err error) {
 	return 1, 0, nil
 }
@@ -83,21 +97,33 @@ func (m *model) Attempt(context.Context, uint64) (lost int, end func()) { return
 func (m *model) Keep(*reader.Message)                                   {}
 func (m *model) Release(*reader.Message)                                {}
 
+// run has a Reader read so many partitions until the test ends.
+func run(t *testing.T, partitions int, network membership.Network, q reader.Queue, h reader.Handler) *reader.Reader {
+	log := slog.New(slog.DiscardHandler)
+	r := reader.New(reader.Options{
+		ID: "r1", Nonce: "n", HandoverWait: handoverWait, StopTimeout: time.Second, MaxDeliver: 5, MaxSessions: 10,
+		Queue: q, Handler: h, Logger: log, Count: func(string) {},
+		Members: membership.New(membership.Options{ID: "r1", Network: network, DeadAfter: time.Second, Logger: log}),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx, partitions) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
 // TestWhatWaitsIsComparedWithItsLog has another runner extend a session while this one waits for a model, unseen: the
 // work is given up and begun anew. A server that does not answer is no reason.
 func TestWhatWaitsIsComparedWithItsLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, h := &queue{make(chan *reader.Consumer, 10), make(chan string, 10)}, &model{}
-		log := slog.New(slog.DiscardHandler)
-		r := reader.New(reader.Options{
-			ID: "r1", Nonce: "n", StopTimeout: time.Second, MaxDeliver: 5, MaxSessions: 10, Queue: q, Handler: h,
-			Members: membership.New(membership.Options{ID: "r1", Network: alone{}, DeadAfter: time.Second, Logger: log}),
-			Logger:  log, Count: func(string) {},
-		})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx, 1) }()
+		q, h := newQueue(), &model{}
+		r := run(t, 1, alone{}, q, h)
 		r.Receive(<-q.made, 1, &reader.Message{Seq: 1, Session: "s1"}, "settle")
 
 		const often = time.Minute
@@ -112,10 +138,6 @@ func TestWhatWaitsIsComparedWithItsLog(t *testing.T) {
 		time.Sleep(often)
 		if n := h.deliveries(); n != 2 || len(q.acked) != 1 {
 			t.Errorf("lost: delivered %d times and acknowledged %d times, want twice and once", n, len(q.acked))
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -144,10 +144,12 @@ func (s *Summary) follow(header map[string][]string, body []byte, named func(ref
 }
 
 // foreign returns a header that no archive has, or "". The hash does not cover it, and the server would do as it says:
-// take the message for one that is there already, or send traces of it anywhere.
+// take the message for one that is there already, or send traces of it anywhere. Client libraries would take one with a
+// status for an answer of the server, and deliver it to nobody.
 func foreign(header map[string][]string) string {
 	for name := range header {
-		if !headerName.MatchString(name) || strings.HasPrefix(strings.ToLower(name), "nats-") {
+		if !headerName.MatchString(name) || strings.HasPrefix(strings.ToLower(name), "nats-") ||
+			strings.EqualFold(name, "Status") || strings.EqualFold(name, "Description") {
 			return name
 		}
 	}

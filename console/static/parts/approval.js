@@ -13,8 +13,8 @@ export function Approval({ a, session }) {
     ${session && html`<${Answer} session=${session} call=${a.call} args=${a.args} />`}</div>`;
 }
 
-/** Approve, as it is or with other arguments, and deny, with a reason. */
-export function Answer({ session, call, args }) {
+/** Approve, as it is or with other arguments, and deny, with a reason. Who is blind to the arguments cannot approve. */
+export function Answer({ session, call, args, blind = false }) {
   const [reason, setReason] = useState("");
   const [edited, setEdited] = useState(null); // the text of the arguments while somebody changes them
   const [problem, setProblem] = useState("");
@@ -27,10 +27,10 @@ export function Answer({ session, call, args }) {
     await doing(kind === "approve" ? "Approve" : "Deny", () => session[kind](call, reason || undefined, other.args && { args: other.args }));
     setBusy(false);
   };
-  return html`<div class="answer"><button class="primary" disabled=${busy} onClick=${() => answer("approve")}>
+  return html`<div class="answer"><button class="primary" disabled=${busy || blind} onClick=${() => answer("approve")}>
       ${edited === null ? "Approve" : "Approve as changed"}</button>
     <button class="danger" disabled=${busy} onClick=${() => answer("deny")}>Deny</button>
-    <button aria-expanded=${edited !== null} onClick=${() => (setProblem(""), setEdited(edited === null ? json(args ?? {}) : null))}>
+    <button aria-expanded=${edited !== null} disabled=${blind} onClick=${() => (setProblem(""), setEdited(edited === null ? json(args ?? {}) : null))}>
       ${edited === null ? "Change the arguments" : "Leave them as they are"}</button>
     <input aria-label="Reason" placeholder="Reason" value=${reason} onInput=${(e) => setReason(e.target.value)} />
     ${edited !== null && html`<textarea class="mono" aria-label="Arguments" aria-invalid=${problem !== ""} rows=${Math.min(16, edited.split("\n").length + 1)}

@@ -1,6 +1,6 @@
 // An entry of a conversation.
 
-import { clock, cost, count, duration, many, model } from "../format.js";
+import { clock, cost, count, duration, many, model, visible } from "../format.js";
 import { Component, html, useEffect, useState } from "../vendor/preact.js";
 import { Approval } from "./approval.js";
 import { Child } from "./child.js";
@@ -74,13 +74,24 @@ function Standing({ call, text }) {
 /** What a call is about, in a line. */
 function subject(args) {
   const value = args && (args.command ?? args.path ?? args.pattern ?? args.query ?? Object.values(args).find((v) => typeof v === "string"));
-  return typeof value === "string" ? value.split("\n", 1)[0].slice(0, 200) : "";
+  return typeof value === "string" ? visible(value.split("\n", 1)[0].slice(0, 200), true) : "";
+}
+
+/** A replacement that a difference shows all of. */
+const isEdit = (e) => typeof e?.oldText === "string" && typeof e?.newText === "string" && Object.keys(e).length === 2;
+
+/** The arguments of a call, all of them: replacements as differences, and what there is beside them. */
+function Arguments({ args, plain }) {
+  if (plain || !Array.isArray(args?.edits) || !args.edits.every(isEdit)) return html`<${Json} value=${args} exact />`;
+  const { edits, ...others } = args;
+  const signed = (text, sign) => text.split("\n").map((l) => sign + l);
+  return html`<${Json} value=${others} exact />${edits.map((e) =>
+    html`<${Diff} text=${[...signed(e.oldText, "-"), ...signed(e.newText, "+")].join("\n")} />`)}`;
 }
 
 function Call({ b, call, session, id }) {
   const args = call?.args ?? b.arguments;
   const state = call ? (call.state === "done" && call.isError ? "failed" : STATES[call.state]) : "being written";
-  const edits = Array.isArray(args?.edits) && args.edits.every((e) => typeof e?.oldText === "string" && typeof e?.newText === "string");
   const result = call?.result ?? (call?.partial?.content?.length ? call.partial : undefined);
   return html`<section class="call ${call?.state ?? "asked"} ${call?.isError ? "bad" : ""}" aria-label="Call of ${b.name ?? call?.toolName}">
     <header><span class="tool">${b.name ?? call?.toolName}</span><bdi class="subject">${subject(args)}</bdi><${Standing} call=${call} text=${state} />
@@ -90,11 +101,11 @@ function Call({ b, call, session, id }) {
     ${(call?.decisions ?? []).map((d) => html`<p class="note quiet">${d.title}${d.text ? `: ${d.text}` : ""}</p>`)}
     ${call?.child && html`<${Child} child=${call.child} session=${session} id=${id} />`}
     ${call?.approval && html`<${Approval} a=${call.approval} session=${session} />`}
+    ${call?.said && html`<details><summary>Arguments, as the model wrote them</summary><${Json} value=${call.said} exact /></details>`}
     ${call?.asked && html`<details><summary>Arguments that were asked about</summary><${Json} value=${call.asked} exact /></details>`}
-    <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, as ${call.approval.answer.by} has changed them` : "Arguments"}</summary>
-      ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live />` : edits && !call?.result?.details?.diff
-        ? args.edits.map((e) => html`<${Diff} text=${[...e.oldText.split("\n").map((l) => `-${l}`), ...e.newText.split("\n").map((l) => `+${l}`)].join("\n")} />`)
-        : html`<${Json} value=${args} exact />`}</details>
+    <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, as ${call.approval.answer.by} has changed them`
+      : call?.said ? "Arguments, as they are executed" : "Arguments"}</summary>
+      ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live />` : html`<${Arguments} args=${args} plain=${call?.result?.details?.diff} />`}</details>
     ${result && html`<div class="result" aria-label=${call.result ? "Result" : "Progress"}><${Content} content=${result.content} details=${result.details}
       live=${!call.result} /></div>`}</section>`;
 }

@@ -29,5 +29,6 @@ export function ApprovalsView({ bus, waiting }) {
       <header><span class="tool">${a.toolName}</span> in <a href="#/s/${a.session}">${a.session}</a>
         <span class="quiet">since ${clock(a.requested)}, ${ago(a.requested, now)}${a.expires ? `, until ${clock(a.expires)}` : ""}</span></header>
       <p>${a.by || "The runner"} asks${a.reason ? `: ${a.reason}` : ""}</p>
-      <${Json} value=${a.args ?? {}} exact /><${Answer} session=${bus.session(a.session)} call=${a.call} args=${a.args} /></li>`)}</ul></section>`;
+      ${a.unreadable ? html`<p class="problem" role="alert">What it would be executed with cannot be read.</p>` : html`<${Json} value=${a.args ?? {}} exact />`}
+      <${Answer} session=${bus.session(a.session)} call=${a.call} args=${a.args} blind=${a.unreadable} /></li>`)}</ul></section>`;
 }

@@ -36,7 +36,7 @@ type chat struct {
 	running     bool
 	idle        chan struct{}   // closed while no run is under way
 	expected    map[string]bool // ids of the prompts sent that have no outcome yet
-	waiting     []schemas.CallKey
+	waiting     view.Answers
 	results     map[schemas.CallKey]string
 	order       []schemas.CallKey // of results, the oldest first
 	interrupted time.Time

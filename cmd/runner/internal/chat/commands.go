@@ -16,7 +16,7 @@ import (
 
 const help = `Type a prompt; while a run is under way, it steers the run.
   /followup TEXT      say this when the run would end
-  /y [REASON]         approve the call that waits       /n [REASON]   deny it
+  /y [CALL] [REASON]  approve the call that waits       /n [CALL] [REASON]   deny it
   /abort              end the run (ctrl-c, too)         /clear        withdraw what is queued
   /show CALL          show a call's whole output        /model NAME   use another model
   /quit               leave; the session stays`
@@ -65,6 +65,11 @@ func (c *chat) awaitRest(ctx context.Context) error {
 func (c *chat) do(ctx context.Context, line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
+	if word != "/y" && word != "/n" {
+		c.mu.Lock()
+		c.waiting.Typed()
+		c.mu.Unlock()
+	}
 	switch word {
 	case "/quit", "/exit":
 		return io.EOF
@@ -127,16 +132,13 @@ func (c *chat) send(ctx context.Context, in schemas.Input) (err error) {
 	return err
 }
 
-func (c *chat) answer(ctx context.Context, yes bool, reason string) error {
+func (c *chat) answer(ctx context.Context, yes bool, words string) error {
 	c.mu.Lock()
-	var call schemas.CallKey
-	if len(c.waiting) > 0 {
-		call = c.waiting[0]
-	}
+	call, reason, err := c.waiting.Take(words)
 	c.mu.Unlock()
 	switch {
-	case call == "":
-		return errors.New("no call waits for approval")
+	case err != nil:
+		return err
 	case yes:
 		return c.session.Approve(ctx, call, reason)
 	}

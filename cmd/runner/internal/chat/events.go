@@ -40,7 +40,8 @@ func (c *chat) item(i client.Item) error {
 	case *schemas.AgentStart:
 		c.begin()
 	case *schemas.AgentEnd:
-		c.running, c.waiting = false, nil
+		c.running = false
+		c.waiting.Clear()
 		c.rest()
 	case *schemas.CommandApplied: // its run has begun, and the history may have others
 		delete(c.expected, d.CommandID)
@@ -62,16 +63,10 @@ func (c *chat) item(i client.Item) error {
 			c.show.Say("queued: " + string(d.Kind))
 		}
 	case *schemas.ApprovalRequested:
-		c.waiting = append(c.waiting, d.Call)
-		c.show.Say(cli.OneLine(fmt.Sprintf("call %s waits for approval: %s %s; /y or /n", d.Call, d.ToolName,
-			view.Whole(d.Args))))
+		c.show.Say(cli.OneLine(fmt.Sprintf("call %s waits for approval: %s %s; %s", d.Call, d.ToolName,
+			view.Whole(d.Args), c.waiting.Add(d.Call, "/y", "/n"))))
 	case *schemas.ApprovalResolved:
-		for n, call := range c.waiting {
-			if call == d.Call {
-				c.waiting = append(c.waiting[:n:n], c.waiting[n+1:]...)
-				break
-			}
-		}
+		c.waiting.Remove(d.Call)
 	}
 	return nil
 }

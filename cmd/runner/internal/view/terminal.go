@@ -28,10 +28,10 @@ type Terminal struct {
 	color bool
 	fold  bool // calls are shown without their output
 
-	message  string      // id of the reply being streamed
-	streamed map[int]int // characters of each block already shown
-	block    int         // being shown
-	line     bool        // whether the cursor is inside a line
+	message  string                   // id of the reply being streamed
+	streamed map[int]*strings.Builder // what is shown of each block
+	block    int                      // being shown
+	line     bool                     // whether the cursor is inside a line
 	calls    map[schemas.CallKey]*call
 	speaking schemas.CallKey // the call that was shown last
 	waiting  waiting.Calls   // for a worker
@@ -39,7 +39,7 @@ type Terminal struct {
 
 // NewTerminal shows on out, in colours or without.
 func NewTerminal(out io.Writer, color bool) *Terminal {
-	return &Terminal{out: out, color: color, streamed: map[int]int{}, calls: map[schemas.CallKey]*call{}}
+	return &Terminal{out: out, color: color, streamed: map[int]*strings.Builder{}, calls: map[schemas.CallKey]*call{}}
 }
 
 const (
@@ -64,34 +64,13 @@ func (t *Terminal) Update(u schemas.Update) error {
 	return nil
 }
 
-func (t *Terminal) delta(message string, e schemas.StreamEvent) {
-	if message != t.message {
-		return // of a reply that is complete
-	}
-	switch e.Type {
-	case schemas.StreamTextDelta:
-		t.stream(e.ContentIndex, e.Delta, "")
-	case schemas.StreamThinkingDelta:
-		t.stream(e.ContentIndex, e.Delta, dim)
-	}
-}
-
-func (t *Terminal) stream(block int, text, style string) {
-	if block != t.block {
-		t.newline()
-		t.block = block
-	}
-	t.streamed[block] += len(text)
-	t.print(style, text)
-}
-
 // Event shows what is new by an event.
 func (t *Terminal) Event(e schemas.Event) error {
 	t.waiting.Event(e, time.Now())
 	switch d := e.Data.(type) {
 	case *schemas.MessageStart:
 		if d.Role == schemas.RoleAssistant {
-			t.message, t.streamed, t.block = d.MessageID, make(map[int]int), 0
+			t.message, t.streamed, t.block = d.MessageID, make(map[int]*strings.Builder), 0
 		}
 	case *schemas.MessageEnd:
 		t.messageEnd(d)
@@ -123,35 +102,6 @@ func (t *Terminal) Event(e schemas.Event) error {
 		t.totals(e, d)
 	}
 	return nil
-}
-
-// messageEnd shows what of a message has not been streamed: all of it for those that are not replies.
-func (t *Terminal) messageEnd(d *schemas.MessageEnd) {
-	switch m := d.Message.Message.(type) {
-	case *schemas.UserMessage:
-		t.say(bold, "you: "+m.Content.JoinText())
-	case *schemas.AssistantMessage:
-		if d.MessageID != t.message {
-			return
-		}
-		for i, c := range m.Content {
-			t.rest(i, c)
-		}
-		t.newline()
-		if m.ErrorMessage != "" {
-			t.say(red, string(m.StopReason)+": "+m.ErrorMessage)
-		}
-		t.message = ""
-	}
-}
-
-func (t *Terminal) rest(block int, c schemas.Content) {
-	switch c := c.(type) {
-	case schemas.Text:
-		t.stream(block, c.Text[min(t.streamed[block], len(c.Text)):], "")
-	case schemas.Thinking:
-		t.stream(block, c.Thinking[min(t.streamed[block], len(c.Thinking)):], dim)
-	}
 }
 
 func (t *Terminal) totals(e schemas.Event, d *schemas.AgentEnd) {
