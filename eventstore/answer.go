@@ -94,7 +94,7 @@ type ackInbox struct {
 }
 
 func newAckInbox(nc *nats.Conn) *ackInbox {
-	return &ackInbox{nc: nc, prefix: nc.NewInbox() + ".", waiting: make(map[uint64]*Log)}
+	return &ackInbox{nc: nc, prefix: natsio.NewInbox(nc) + ".", waiting: make(map[uint64]*Log)}
 }
 
 func (a *ackInbox) subscribe() error {

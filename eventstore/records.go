@@ -186,7 +186,7 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 // batch makes one request and calls each for every message of the answer, until it fails.
 func (s *Store) batch(ctx context.Context, req getRequest, each func(rec record) error) error {
 	changed := s.watch.changed()
-	inbox, ch := s.nc.NewInbox(), make(chan *nats.Msg, batchEvents+1) // a whole answer fits, however slow the reader
+	inbox, ch := natsio.NewInbox(s.nc), make(chan *nats.Msg, batchEvents+1) // a whole answer fits, however slow the reader
 	sub, err := s.nc.ChanSubscribe(inbox, ch)
 	if err != nil {
 		return err

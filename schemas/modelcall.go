@@ -13,6 +13,10 @@ const (
 	HeaderModelCancel = "Loopbus-Model-Cancel" // "1": the call is to stop; such a message has no number
 )
 
+// ModelAnswers is the token below a client's inbox where it takes the answers of models: _INBOX_<user>.models.<random>.
+// Who serves models may publish there, and nowhere else of the inbox.
+const ModelAnswers = "models"
+
 // ModelFrame is one payload of the answer to a [ModelRequest] on a bus. The first one names the call. Message belongs
 // to the events start, done and error, which do not encode theirs.
 type ModelFrame struct {

@@ -47,7 +47,7 @@ func (in *Inbox) clearStatuses(ctx context.Context) error {
 func (in *Inbox) clearBatch(ctx context.Context, from uint64) (next uint64, more bool, err error) {
 	nc := in.conn.NATS()
 	answers := make(chan *nats.Msg, statusBatch+1) // NextMsg of nats.go takes a status for an error
-	sub, err := nc.ChanSubscribe(nc.NewInbox(), answers)
+	sub, err := nc.ChanSubscribe(natsio.NewInbox(nc), answers)
 	if err != nil {
 		return from, false, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -16,7 +17,8 @@ func (c *Client) open(call *askedCall) (answers string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inbox == "" {
-		inbox := c.conn.NATS().NewInbox()
+		// Who serves models may answer below schemas.ModelAnswers and nowhere else of the inbox (decision 99).
+		inbox := natsio.InboxBelow(c.conn.NATS(), schemas.ModelAnswers+"."+rand.Text())
 		sub, err := c.conn.NATS().Subscribe(inbox+".*", c.route)
 		if err != nil {
 			return "", err

@@ -82,7 +82,7 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 			imports = append(imports, fmt.Sprintf("      { service: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
 		}
 		for _, s := range g.Subscribe {
-			if s == inboxOf(u.Name) {
+			if s == inboxOf(u.Name, ">") {
 				continue // in its own account
 			}
 			fmt.Fprintf(&core, "      { stream: %s, accounts: [%s] }\n", quote(s), quote(account(u)))

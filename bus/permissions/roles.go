@@ -3,6 +3,8 @@ package permissions
 import (
 	"slices"
 	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // Name is the name of a role.
@@ -51,8 +53,8 @@ type Role struct {
 	NoInbox bool
 	// Responses is for roles that answer requests, each once.
 	Responses bool
-	// Answers is for roles that publish to the inboxes of other users, [User].Answers.
-	Answers bool
+	// Answers is for roles that publish to the inboxes of other users, [User].Answers: what they may publish to there.
+	Answers string
 }
 
 // roles is the table, in its order.
@@ -122,13 +124,13 @@ var roles = []Role{
 		"<prefix>.evt.*", "<prefix>.cmd.*.abort", "<prefix>.cancel.*.*"}},
 	{Name: ModelUser, About: "asks models (`bus/…`)",
 		Publish: []string{"<prefix>.model.request", "<prefix>.model.call.*"}},
-	{Name: ModelServer, About: "`--serve-models`", Answers: true, NoInbox: true,
+	{Name: ModelServer, About: "`--serve-models`", Answers: schemas.ModelAnswers + ".>", NoInbox: true,
 		Subscribe: []string{"<prefix>.model.request models", "<prefix>.model.call.*"}},
 	{Name: KeyUser, About: "`--key-service`", Publish: []string{"<prefix>.key.*"}},
 	{Name: KeyService, About: "answers requests for keys", Responses: true, NoInbox: true,
 		Subscribe: []string{"<prefix>.key.*"}},
 	runner,
-	{Name: RunnerReplies, About: "a runner that answers `Loopbus-Reply: outcome`", Answers: true, NoInbox: true},
+	{Name: RunnerReplies, About: "a runner that answers `Loopbus-Reply: outcome`", Answers: ">", NoInbox: true},
 	{Name: KeylessRunner, About: "a runner without keys", Publish: runner.Publish, Subscribe: runner.Subscribe,
 		Responses: true, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
 }
@@ -142,7 +144,7 @@ var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Re
 // importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,
 // nor can one that answers: the requests come to the account of the streams.
 func (r Role) importable() bool {
-	return !r.Responses && !r.Answers && !slices.ContainsFunc(r.Publish, func(s string) bool {
+	return !r.Responses && r.Answers == "" && !slices.ContainsFunc(r.Publish, func(s string) bool {
 		return strings.Contains(s, ".CONSUMER.")
 	})
 }

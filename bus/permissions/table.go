@@ -15,8 +15,8 @@ func Table() string {
 	b.WriteString("| role | who has it | publish | subscribe |\n|---|---|---|---|\n")
 	for _, r := range roles {
 		publish := sample.cell(r.Publish, r.Deny)
-		if r.Answers {
-			publish = joined(publish, "the inboxes of those who ask (`_INBOX_<user>.>`)")
+		if r.Answers != "" {
+			publish = joined(publish, "the inboxes of those who ask (`"+inboxOf("<user>", r.Answers)+"`)")
 		}
 		if r.Responses {
 			publish = joined(publish, "answers to requests (`allow_responses`)")

@@ -61,13 +61,13 @@ func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
 		inbox = inbox || !r.NoInbox
 	}
 	if inbox {
-		g.Subscribe = append([]string{inboxOf(u.Name)}, g.Subscribe...)
+		g.Subscribe = append([]string{inboxOf(u.Name, ">")}, g.Subscribe...)
 	}
 	return g, nil
 }
 
-// inboxOf is what a user subscribes for its replies.
-func inboxOf(user string) string { return "_INBOX_" + user + ".>" }
+// inboxOf is a part of what a user subscribes for its replies, > for all of it.
+func inboxOf(user, part string) string { return "_INBOX_" + user + "." + part }
 
 func (u User) add(g *Grant, r Role, subjects schemas.Subjects) error {
 	for _, part := range []struct {
@@ -85,13 +85,13 @@ func (u User) add(g *Grant, r Role, subjects schemas.Subjects) error {
 		}
 	}
 	g.Responses = g.Responses || r.Responses
-	if r.Answers {
-		return u.addInboxes(g)
+	if r.Answers != "" {
+		return u.addInboxes(g, r.Answers)
 	}
 	return nil
 }
 
-func (u User) addInboxes(g *Grant) error {
+func (u User) addInboxes(g *Grant, part string) error {
 	if len(u.Answers) == 0 {
 		return errors.New("needs the users that are answered in their inboxes")
 	}
@@ -99,7 +99,7 @@ func (u User) addInboxes(g *Grant) error {
 		if err := schemas.CheckToken("user", other); err != nil {
 			return err
 		}
-		g.Publish = append(g.Publish, inboxOf(other))
+		g.Publish = append(g.Publish, inboxOf(other, part))
 	}
 	return nil
 }

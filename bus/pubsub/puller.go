@@ -102,7 +102,7 @@ func (p *puller) last(reply string) (jetstream.Msg, error) {
 // stream.
 func (p *puller) ask(consumer jetstream.Consumer, wait time.Duration) (reply string, err error) {
 	if p.sub == nil {
-		p.inbox, p.answers = p.nc.NewInbox()+".", make(chan *nats.Msg, answersRoom)
+		p.inbox, p.answers = natsio.NewInbox(p.nc)+".", make(chan *nats.Msg, answersRoom)
 		if p.sub, err = p.nc.ChanSubscribe(p.inbox+"*", p.answers); err != nil {
 			return "", err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
@@ -65,7 +66,7 @@ func (l *List) Run(ctx context.Context, io *cli.IO) error {
 // servedRunners asks all runners at once, by what every NATS micro service answers.
 func servedRunners(ctx context.Context, conn *bus.Conn) ([]ServedRunner, error) {
 	nc := conn.NATS()
-	answers, err := nc.SubscribeSync(nc.NewInbox())
+	answers, err := nc.SubscribeSync(natsio.NewInbox(nc))
 	if err != nil {
 		return nil, err
 	}
