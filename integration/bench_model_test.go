@@ -28,13 +28,15 @@ func benchmarkModelOnTheBus(b *testing.B, sessions int) {
 	behind := system.Start(b, url, system.Options{Model: asking, Host: func(o *host.Options) {
 		o.Defaults.Model = schemas.ModelRef{API: models.Provider, Provider: models.Provider, ID: "scripted"}
 	}})
-	serving := models.NewServer(system.Connect(b, url, "models"), models.ServerOptions{Model: model})
+	answers := system.Connect(b, url, "models")
+	serving := models.NewServer(answers, models.ServerOptions{Model: model})
 	system.Serve(b, func(ctx context.Context) error { return serving.Run(ctx) })
 	<-serving.Ready()
 	inside.Run(b, "warm")
 	behind.Run(b, "warm")
 	runs := max(1, b.N/(turnsPerRun*sessions*rounds))
 	var in, out took
+	before := answers.NATS().Stats().OutMsgs
 	b.ResetTimer()
 	for round := range rounds {
 		for s, t := range map[*system.System]*took{inside: &in, behind: &out} {
@@ -53,4 +55,5 @@ func benchmarkModelOnTheBus(b *testing.B, sessions int) {
 	b.ReportMetric(float64(in.processor.Microseconds())/turns, "inside-cpu-µs/turn")
 	b.ReportMetric(float64(out.processor.Microseconds())/turns, "behind-cpu-µs/turn")
 	b.ReportMetric(float64(out.wall)/float64(in.wall), "×inside")
+	b.ReportMetric(float64(answers.NATS().Stats().OutMsgs-before)/turns, "answers/turn")
 }

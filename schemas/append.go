@@ -49,6 +49,10 @@ func (o *object) name(name string) {
 }
 
 func (o *object) value(v any) {
+	if a, ok := v.(appender); ok {
+		a.appendJSON(o)
+		return
+	}
 	b, err := appendValue(o.b, v)
 	if o.b = b; err != nil && o.err == nil {
 		o.err = err
@@ -121,11 +125,21 @@ func (o *object) optionalRaw(name string, v json.RawMessage) {
 
 // appendString appends a string as JSON.
 func appendString(b []byte, s string) []byte {
+	begin := len(b)
+	b = append(b, '"')
+	from := 0
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			quoted, _ := marshalPlain(s) // a string always encodes
-			return append(b, quoted...)
+		c := s[i]
+		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+			continue
 		}
+		escape := bytes.IndexByte(escaped, c)
+		if escape < 0 {
+			b, _ = appendValue(b[:begin], s) // a string always encodes
+			return b
+		}
+		b = append(append(b, s[from:i]...), '\\', escapes[escape])
+		from = i + 1
 	}
-	return append(append(append(b, '"'), s...), '"')
+	return append(append(b, s[from:]...), '"')
 }

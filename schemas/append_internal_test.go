@@ -12,7 +12,7 @@ import (
 
 // anyOf are values of each kind that are written in different ways.
 var anyOf = map[reflect.Kind][]any{
-	reflect.String: {"", "plain", `quo"te`, "back\\slash", "new\nline", "\x00\x1f\x7f", "\u00e9\U0001F600", "\u2028",
+	reflect.String: {"", "plain", `quo"te`, "back\\slash", "new\nline", "\ttab\r\n", "\"\u00e9", "\x00\x1f\x7f", "\u00e9\U0001F600", "\u2028",
 		"<&>", "\xff"},
 	reflect.Int: {0, 1, -5}, reflect.Int64: {int64(0), int64(7), int64(-1), int64(1 << 60)},
 	reflect.Uint64:  {uint64(0), uint64(1), uint64(math.MaxUint64)},
@@ -224,6 +224,39 @@ func TestWhatCannotBeAppended(t *testing.T) {
 			t.Errorf("%#v is appended: %s", v, got)
 		}
 	}
+}
+
+// A model request has the whole transcript: it is written and read in every turn of a model behind the bus.
+func BenchmarkModelRequest(b *testing.B) {
+	const turns = 10
+	r := ModelRequest{Model: ModelRef{ID: "scripted"}}
+	for range turns {
+		r.Messages = append(r.Messages,
+			&AssistantMessage{StopReason: StopToolUse, API: "scripted", Provider: "scripted", Model: "m", Timestamp: 1,
+				Content: Contents{ToolCall{ID: "call_1", Name: "echo", Arguments: json.RawMessage(`{"v":"x"}`)}}},
+			&ToolResultMessage{ToolCallID: "call_1", ToolName: "echo", Content: Contents{Text{Text: `{"v":"x"}` + "\n"}},
+				Timestamp: 2})
+	}
+	payload, err := Marshal(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("written", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Marshal(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := DecodeModelRequest(payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 func BenchmarkMessageEnd(b *testing.B) {

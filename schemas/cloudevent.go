@@ -185,10 +185,10 @@ func DataRef(header map[string][]string) string {
 	return (&attributes{header: header}).optional(HeaderDataRef)
 }
 
-// maxPooled is the largest buffer that is kept for the next event.
+// maxPooled is the largest buffer that is kept for the next use.
 const maxPooled = 64 << 10
 
-var hashBuffers = sync.Pool{New: func() any { return new([]byte) }}
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Hash is the hash of a message of a log, which the next one carries: SHA-256, in hex, over its ce- and Loopbus-
 // headers, sorted, and its payload, both as stored. Other headers belong to the transport.
@@ -201,8 +201,8 @@ func Hash(header map[string][]string, payload []byte) string {
 		}
 	}
 	slices.Sort(keys)
-	pooled := hashBuffers.Get().(*[]byte)
-	defer hashBuffers.Put(pooled)
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
 	buf := (*pooled)[:0]
 	for _, k := range keys {
 		for _, v := range header[k] {

@@ -82,4 +82,15 @@ func notNil[T any](list []T) []T {
 }
 
 // Marshal encodes a value of this package as it goes over the wire: without HTML escaping.
-func Marshal(v any) ([]byte, error) { return appendValue(nil, v) }
+func Marshal(v any) ([]byte, error) {
+	pooled := buffers.Get().(*[]byte)
+	defer buffers.Put(pooled)
+	b, err := appendValue((*pooled)[:0], v)
+	if err != nil {
+		return nil, err
+	}
+	if cap(b) <= maxPooled {
+		*pooled = b
+	}
+	return bytes.Clone(b), nil
+}

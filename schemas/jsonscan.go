@@ -1,8 +1,10 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"unicode/utf8"
 )
 
 // jsonScanner goes through JSON text without decoding what it does not have to. It accepts all JSON, and some text
@@ -62,14 +64,38 @@ func (s *jsonScanner) str() ([]byte, error) {
 	if err != nil || raw[0] != '"' {
 		return nil, errJSON
 	}
-	for _, c := range raw[1 : len(raw)-1] {
-		if c == '\\' || c < ' ' {
+	inner := raw[1 : len(raw)-1]
+	for i, c := range inner {
+		if c < ' ' {
+			return nil, errJSON
+		}
+		if c == '\\' {
+			return unescaped(raw, inner, i)
+		}
+	}
+	return inner, nil
+}
+
+// escapes are the letters of common escapes, and escaped what they stand for.
+var escapes, escaped = []byte("\"\\ntr"), []byte("\"\\\n\t\r")
+
+// unescaped decodes a string whose first escape is at i. What texts mostly have is decoded here.
+func unescaped(raw, inner []byte, i int) ([]byte, error) {
+	out := append(make([]byte, 0, len(inner)), inner[:i]...)
+	for ; i < len(inner); i++ {
+		c := inner[i]
+		switch {
+		case c == '\\' && i+1 < len(inner) && bytes.IndexByte(escapes, inner[i+1]) >= 0:
+			i++
+			c = escaped[bytes.IndexByte(escapes, inner[i])]
+		case c == '\\', c < ' ', c >= utf8.RuneSelf:
 			var decoded string
 			err := json.Unmarshal(raw, &decoded)
 			return []byte(decoded), err
 		}
+		out = append(out, c)
 	}
-	return raw[1 : len(raw)-1], nil
+	return out, nil
 }
 
 // value returns the text of the next value.

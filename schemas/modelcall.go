@@ -160,8 +160,13 @@ func (w *writtenObject) messages() Messages {
 		if len(list) > 0 {
 			w.want(",")
 		}
-		m, err := DecodeMessage(w.raw())
-		w.ok = w.ok && err == nil
+		before, m := *w, w.message()
+		if !w.ok {
+			var err error
+			*w = before
+			m, err = DecodeMessage(w.raw())
+			w.ok = w.ok && err == nil
+		}
 		list = append(list, m)
 	}
 	w.want("]")
@@ -178,7 +183,7 @@ func writtenModelFrame(payload []byte) (f ModelFrame, ok bool) {
 	}
 	if w.has("message") {
 		w.open()
-		w.ok = w.neededText("role") == string(RoleAssistant) && w.ok
+		w.ok = string(w.neededWord("role")) == string(RoleAssistant) && w.ok
 		f.Message = w.assistant()
 		w.close()
 	}

@@ -70,20 +70,29 @@ func (w *writtenObject) raw() []byte {
 	return v
 }
 
-func (w *writtenObject) stringValue() string {
+// stringBytes is a string. It may be part of the text.
+func (w *writtenObject) stringBytes() []byte {
 	if !w.ok || w.pos < len(w.text) && w.text[w.pos] <= ' ' {
 		w.ok = false
-		return ""
+		return nil
 	}
 	v, err := w.str()
 	w.ok = err == nil
-	return string(v)
+	return v
 }
+
+func (w *writtenObject) stringValue() string { return string(w.stringBytes()) }
 
 // neededText is the value of a member that is always written.
 func (w *writtenObject) neededText(name string) string {
 	w.need(name)
 	return w.stringValue()
+}
+
+// neededWord is as neededText, of a member whose value is only looked at.
+func (w *writtenObject) neededWord(name string) []byte {
+	w.need(name)
+	return w.stringBytes()
 }
 
 // optionalText is the value of a member that is not written when it is empty.
@@ -109,16 +118,19 @@ func (w *writtenObject) optionalCount(name string) int64 {
 // count is a whole number, not below 0.
 func (w *writtenObject) count() int64 {
 	digits := string(w.raw())
-	n, err := strconv.ParseInt(digits, 10, 64)
-	w.ok = w.ok && err == nil && n >= 0 && n <= maxInteger && strconv.FormatInt(n, 10) == digits
-	return n
+	n, err := strconv.ParseUint(digits, 10, 64)
+	w.ok = w.ok && err == nil && n <= maxInteger && (digits[0] != '0' || len(digits) == 1)
+	return int64(n)
 }
 
 // money is a number, mostly 0.
-func (w *writtenObject) money() (v float64) {
-	if digits := w.raw(); string(digits) != "0" {
-		w.ok = json.Unmarshal(digits, &v) == nil && w.ok
+func (w *writtenObject) money() float64 {
+	digits := w.raw()
+	if string(digits) == "0" {
+		return 0
 	}
+	var v float64
+	w.ok = json.Unmarshal(digits, &v) == nil && w.ok
 	return v
 }
 

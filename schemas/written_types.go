@@ -25,7 +25,7 @@ func (w *writtenObject) contents() Contents {
 			w.want(",")
 		}
 		w.open()
-		switch w.neededText("type") {
+		switch string(w.neededWord("type")) {
 		case string(ContentText):
 			list = append(list, Text{Text: w.neededText("text")})
 		case string(ContentThinking):
@@ -53,8 +53,13 @@ func (w *writtenObject) toolCall() ToolCall {
 // writtenMessage reads a message of a transcript.
 func writtenMessage(raw []byte) (m Message, ok bool) {
 	w := newWrittenObject(raw)
+	m = w.message()
+	return m, w.complete()
+}
+
+func (w *writtenObject) message() (m Message) {
 	w.open()
-	switch w.neededText("role") {
+	switch string(w.neededWord("role")) {
 	case string(RoleUser):
 		m = w.user()
 	case string(RoleAssistant):
@@ -62,10 +67,10 @@ func writtenMessage(raw []byte) (m Message, ok bool) {
 	case string(RoleToolResult):
 		m = w.toolResult()
 	default:
-		return nil, false
+		w.ok = false
 	}
 	w.close()
-	return m, w.complete()
+	return m
 }
 
 func (w *writtenObject) user() *UserMessage {

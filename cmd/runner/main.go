@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/loopbus/loopbus/bus/inbox"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/signals"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
@@ -71,22 +74,33 @@ func program() (*cli.Program, *grammar) {
 	}, g
 }
 
-// gcPercent is how much of what it holds the runner may allocate before it collects garbage, unless GOGC says so. Go's
-// default is 100. Half of what a runner with its server holds under load are the blocks of the store, 8 MiB each, which
-// cost the collector nothing, and of which as much again would be garbage.
-const gcPercent = 40
+const (
+	// memoryAim is how much memory the runner and its server hold before garbage is collected sooner than Go does it.
+	memoryAim = 144 << 20
+	// memoryLook is how often it is looked how much they need.
+	memoryLook = time.Second
+)
 
-// collectSooner sets gcPercent once the runner is ready: while it starts it holds little, and would collect all the
-// time.
-func (s *service) collectSooner(ctx context.Context) error {
-	select {
-	case <-s.Ready():
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(gcPercent)
-		}
-	case <-ctx.Done():
+// memoryLimit is Go's limit of memory for a process that needs this much: at least the aim, and always some room for
+// garbage, without which a process that needs more than the aim would collect all the time.
+func memoryLimit(live, stacks uint64) int64 { return int64(max(memoryAim, (live+stacks)/3*4)) }
+
+// boundMemory sets the limit until ctx ends, unless GOGC or GOMEMLIMIT say what is wanted.
+func boundMemory(ctx context.Context) error {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return nil
 	}
-	return nil
+	needs := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	for before := int64(0); ; {
+		metrics.Read(needs)
+		if limit := memoryLimit(needs[0].Value.Uint64(), needs[1].Value.Uint64()); limit != before {
+			debug.SetMemoryLimit(limit)
+			before = limit
+		}
+		if !natsio.Wait(ctx, memoryLook) {
+			return nil
+		}
+	}
 }
 
 func main() {

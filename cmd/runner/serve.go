@@ -200,7 +200,7 @@ func (o *options) runDefaults() schemas.RunConfig {
 
 // run serves until ctx ends, with what the settings ask for in addition.
 func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
-	beside = append(beside, s.announce, s.collectSooner)
+	beside = append(beside, s.announce, boundMemory)
 	if len(s.o.Tools.Tools) > 0 {
 		beside = append(beside, s.serveTools)
 	}

@@ -44,20 +44,22 @@ func BenchmarkNewSessions(b *testing.B) {
 	apart.run(b, "warm")
 	together.run(b, "warm")
 	runs := max(1, b.N/(turnsPerRun*atOnce*rounds))
-	var three, one, threeSpent, oneSpent time.Duration
+	var three, one, runner, worker, client, oneSpent time.Duration
 	b.ResetTimer()
 	for round := range rounds {
-		spent := apart.spent() + system.Spent()
+		runner, worker, client = runner-spent(apart.runner), worker-spent(apart.worker), client-system.Spent()
 		three += apart.all(b, runs, func(i, r int) string { return fmt.Sprintf("s%d-%d-%d", round, i, r) })
-		threeSpent += apart.spent() + system.Spent() - spent
-		spent = system.Spent()
+		runner, worker, client = runner+spent(apart.runner), worker+spent(apart.worker), client+system.Spent()
+		spent := system.Spent()
 		one += together.all(b, runs, func(i, _ int) string { return fmt.Sprintf("s%d", i) })
 		oneSpent += system.Spent() - spent
 	}
 	b.StopTimer()
 	turns := float64(rounds * runs * atOnce * turnsPerRun)
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(threeSpent.Microseconds())/turns, "cpu-µs/turn")
+	b.ReportMetric(float64((runner+worker+client).Microseconds())/turns, "cpu-µs/turn")
+	b.ReportMetric(float64(runner.Microseconds())/turns, "runner-cpu-µs/turn")
+	b.ReportMetric(float64(worker.Microseconds())/turns, "worker-cpu-µs/turn")
 	b.ReportMetric(float64(oneSpent.Microseconds())/turns, "one-process-cpu-µs/turn")
 	b.ReportMetric(turns/three.Seconds(), "turns/s")
 	b.ReportMetric(turns/one.Seconds(), "one-process-turns/s")
@@ -216,16 +218,14 @@ func (a *apart) memory(b *testing.B) (now, peak float64) {
 	return now, peak
 }
 
-// spent is the processor time of the other two processes; 0 where the system does not say.
-func (a *apart) spent() (t time.Duration) {
-	const tick = 10 * time.Millisecond // of the kernel's accounts
-	for _, pid := range []int{a.runner, a.worker} {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // memory tells if there is none
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		for i := 11; i < min(13, len(fields)); i++ { // utime and stime
-			ticks, _ := strconv.ParseInt(fields[i], 10, 64)
-			t += time.Duration(ticks) * tick
-		}
+// spent is the processor time of another process; 0 where the system does not say.
+func spent(pid int) (t time.Duration) {
+	const tick = 10 * time.Millisecond                        // of the kernel's accounts
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // memory tells if there is none
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	for i := 11; i < min(13, len(fields)); i++ { // utime and stime
+		ticks, _ := strconv.ParseInt(fields[i], 10, 64)
+		t += time.Duration(ticks) * tick
 	}
 	return t
 }

@@ -119,6 +119,7 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 		return done, nil
 	}
 	_, err = d.accept(ctx, c)
+	d.o.Log.Send() // its sender waits for it, and it is the first that is seen of a new session
 	return nil, err
 }
 
