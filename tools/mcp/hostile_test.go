@@ -41,13 +41,13 @@ func hostile(how string) {
 				`{"tools":{"listChanged":true}},"serverInfo":{"name":"zoo","version":"1"}}}`, m.ID)
 		case "tools/list":
 			lists++
-			if how == "giants" && lists == 20 {
+			if how == "giants" && lists > giants {
 				trace(os.Getenv(serverEnv), "waiting")
 				continue
 			}
 			if how == "giants" {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"nextCursor":"%d","tools":[{"name":"n%d","inputSchema":`+
-					`{"type":"object","title":"%s"}}]}}`, m.ID, lists, lists, strings.Repeat("x", 12<<20))
+					`{"type":"object","title":"%s"}}]}}`, m.ID, lists, lists, strings.Repeat("x", 1<<20))
 				continue
 			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}},`+
@@ -80,16 +80,22 @@ func bad(t *testing.T, how string, change ...func(*mcp.BridgeOptions)) *rig {
 	return start(t, dir, c, how != "giants", change...)
 }
 
+const giants = 48 // pages
+
 // A list of tools has as many pages as there may be tools, and each page as much as a message may have: what no model
 // could use is let go with its page. The test counts what is in use, so it is not parallel.
 func TestAListOfGiants(t *testing.T) {
+	inUse := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc >> 20
+	}
+	before := inUse()
 	r := bad(t, "giants")
 	r.traced("waiting")
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	if m.HeapAlloc > 128<<20 {
-		t.Errorf("%d MiB are in use after 19 pages of 12 MiB", m.HeapAlloc>>20)
+	if after := inUse(); after > before+giants/3 {
+		t.Errorf("%d MiB are in use after %d pages of 1 MiB, %d before", after, giants, before)
 	}
 	if !strings.Contains(r.log.String(), "tool left out") {
 		t.Error("no tool is left out")
