@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
 
@@ -78,6 +79,7 @@ var (
 	errClosed   = errors.New("it has ended, or closed the connection")
 	errBroken   = errors.New("the connection to it was lost")
 	errTwice    = errors.New("it is listed twice")
+	errLongName = errors.New("its name is too long")
 )
 
 // NewBridge checks the options. Nothing is started.
@@ -202,31 +204,36 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 
 // list asks for the tools. Those that models cannot use are left out, and named in the log.
 func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
-	var found []*sdk.Tool
+	var found []schemas.ToolDefinition // by names that are still the server's
 	var names []string
+	seen, count := map[string]bool{}, 0
 	for t, err := range session.Tools(ctx, nil) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
 		}
-		if len(found) == b.o.MaxTools {
+		if count++; count > b.o.MaxTools {
 			b.log.Warn("the server has too many tools, the rest is left out", "most", b.o.MaxTools)
 			break
 		}
-		found, names = append(found, t), append(names, t.Name)
-	}
-	called := toolNames(b.o.Prefix, names)
-	offered, seen := []tools.Tool{}, map[string]bool{}
-	for _, t := range found {
-		def, err := define(called[t.Name], t)
-		if seen[t.Name] {
+		def, err := define(t) // at once: the rest of what is said of it is let go with its page
+		switch {
+		case seen[t.Name]:
 			err = errTwice
+		case len(t.Name) > maxDescription:
+			err = errLongName
 		}
 		if err != nil {
-			b.log.Warn("tool left out", "tool", t.Name, "err", err)
+			b.log.Warn("tool left out", "tool", firstRunes(t.Name, maxLabel), "err", err)
 			continue
 		}
 		seen[t.Name] = true
-		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(t.Name)})
+		found, names = append(found, def), append(names, t.Name)
+	}
+	called := toolNames(b.o.Prefix, names)
+	offered := []tools.Tool{}
+	for i, def := range found {
+		def.Name = called[names[i]]
+		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(names[i])})
 	}
 	return offered, nil
 }

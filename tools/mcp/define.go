@@ -19,10 +19,10 @@ const (
 	maxLabel       = 256      // characters
 )
 
-// define makes a definition of a server's tool, or says why models cannot use it.
-func define(name string, t *sdk.Tool) (schemas.ToolDefinition, error) {
+// define makes a definition of a server's tool, still without a name, or says why models cannot use it.
+func define(t *sdk.Tool) (schemas.ToolDefinition, error) {
 	def := schemas.ToolDefinition{
-		Name: name, Label: t.Title, Description: cut(strings.ToValidUTF8(t.Description, "\uFFFD"), maxDescription),
+		Label: t.Title, Description: cut(strings.ToValidUTF8(t.Description, "\uFFFD"), maxDescription),
 		Effect: schemas.EffectUnsafe, Annotations: annotations(t),
 	}
 	if a := t.Annotations; a != nil {

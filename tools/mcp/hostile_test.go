@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,15 @@ func hostile(how string) {
 				`{"tools":{"listChanged":true}},"serverInfo":{"name":"zoo","version":"1"}}}`, m.ID)
 		case "tools/list":
 			lists++
+			if how == "giants" && lists > giants {
+				trace(os.Getenv(serverEnv), "waiting")
+				continue
+			}
+			if how == "giants" {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"nextCursor":"%d","tools":[{"name":"n%d","inputSchema":`+
+					`{"type":"object","title":"%s"}}]}}`, m.ID, lists, lists, strings.Repeat("x", 1<<20))
+				continue
+			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}},`+
 				`{"name":"n%d","inputSchema":{"type":"object"}}]}}`, m.ID, lists)
 			switch how {
@@ -67,7 +77,29 @@ func bad(t *testing.T, how string, change ...func(*mcp.BridgeOptions)) *rig {
 	t.Helper()
 	dir, c := process(t)
 	c.Env[hostileEnv] = how
-	return start(t, dir, c, true, change...)
+	return start(t, dir, c, how != "giants", change...)
+}
+
+const giants = 48 // pages
+
+// A list of tools has as many pages as there may be tools, and each page as much as a message may have: what no model
+// could use is let go with its page. The test counts what is in use, so it is not parallel.
+func TestAListOfGiants(t *testing.T) {
+	inUse := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc >> 20
+	}
+	before := inUse()
+	r := bad(t, "giants")
+	r.traced("waiting")
+	if after := inUse(); after > before+giants/3 {
+		t.Errorf("%d MiB are in use after %d pages of 1 MiB, %d before", after, giants, before)
+	}
+	if !strings.Contains(r.log.String(), "tool left out") {
+		t.Error("no tool is left out")
+	}
 }
 
 // A server that reads nothing more keeps neither a call that ends, nor the worker that stops.
