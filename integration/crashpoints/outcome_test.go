@@ -77,7 +77,11 @@ func (o *outcome) note(e schemas.Event) {
 		}
 		become(d.CommandID, fmt.Sprintf("applied as %d messages", len(d.MessageIDs)))
 	case *schemas.CommandRejected:
-		become(d.CommandID, "rejected as "+string(d.Code))
+		code := d.Code
+		if d.Kind == schemas.CommandDeny && code == schemas.RejectNotFound {
+			code = schemas.RejectConsumed // it came after the turn of the call that was answered
+		}
+		become(d.CommandID, "rejected as "+string(code))
 	case *schemas.CommandSuperseded:
 		become(d.CommandID, "superseded by "+d.By)
 	case *schemas.CommandWithdrawn:

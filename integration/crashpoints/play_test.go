@@ -158,8 +158,8 @@ func (tr *trial) compare(want, got outcome) []string {
 }
 
 // compareCalls allows a crash to cost one call for each reply that was not stored. That may be two: the next call does
-// not wait until the reply before is; three where the one before is the two summaries of a compaction. A runner that
-// was frozen may make the one call that it was about to make. Each sub-agent may cost as much.
+// not wait until the reply before is; three where there are more before that had nothing to show. A runner that was
+// frozen may make the one call that it was about to make. Each sub-agent may cost as much.
 func (tr *trial) compareCalls(want, got map[place]int) (wrongs []string) {
 	crashes, extra := tr.crashed(), 0
 	for at, n := range got {
@@ -171,7 +171,7 @@ func (tr *trial) compareCalls(want, got map[place]int) (wrongs []string) {
 		}
 	}
 	atOnce := 1 + tr.scenario.children // sessions that are awake at the same time
-	if late := tr.askedLate(); extra > (max(tr.scenario.summaries, 1)+1)*crashes*atOnce || late > atOnce {
+	if late := tr.askedLate(); extra > max(tr.scenario.unstored, 2)*crashes*atOnce || late > atOnce {
 		wrongs = append(wrongs, fmt.Sprintf("%d model calls more than undisturbed, %d of them after a freeze; there "+
 			"were %d crashes",
 			extra, late, crashes))

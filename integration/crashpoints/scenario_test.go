@@ -18,7 +18,7 @@ type scenario struct {
 	replies   []scripted.Response
 	chunkSize int  // characters in a delta; 0 is the whole reply
 	worker    bool // faults happen to the worker and not to the runner
-	summaries int  // that are made at the same time, where a compaction splits a turn
+	unstored  int  // replies that a crash may cost; two unless it says more: the summaries of a split turn, a refusal
 	children  int  // sub-agents at work at the same time
 	hold      int  // the reply, from 1, that waits in the middle until the trial is opened or aborted
 	user      func(t *testing.T, tr *trial)

@@ -92,7 +92,7 @@ var treeScenarios = []*scenario{
 		},
 	},
 	{
-		name: "a compaction asked for", summaries: 2,
+		name: "a compaction asked for", unstored: 3,
 		replies: []scripted.Response{scripted.Text("one"), scripted.Text("two")},
 		about:   []schemas.EventType{schemas.EventCompactionEnd},
 		user: func(t *testing.T, tr *trial) {
@@ -111,7 +111,7 @@ var treeScenarios = []*scenario{
 		},
 	},
 	{
-		name: "a compaction in time", summaries: 2, replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"),
+		name: "a compaction in time", unstored: 3, replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"),
 			calls("A", toolPay)},
 		about: []schemas.EventType{schemas.EventCompactionStart, schemas.EventToolExecutionEnd, schemas.EventSummaryEnd},
 		user: func(t *testing.T, tr *trial) { // between the tool and the next call, of a turn that is cut in two
@@ -121,7 +121,7 @@ var treeScenarios = []*scenario{
 		},
 	},
 	{
-		name:    "an overflow",
+		name: "an overflow", unstored: 3,
 		replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"), scripted.Error(textOverflow)},
 		about:   []schemas.EventType{schemas.EventCompactionEnd},
 		user: func(t *testing.T, tr *trial) {
@@ -130,7 +130,7 @@ var treeScenarios = []*scenario{
 		},
 	},
 	{
-		name: "a compaction stopped", summaries: 2,
+		name: "a compaction stopped", unstored: 3,
 		replies: []scripted.Response{scripted.Text("one and more"), scripted.Text("two")},
 		hold:    holdCompaction, chunkSize: 6,
 		about: []schemas.EventType{schemas.EventCompactionEnd},
