@@ -91,6 +91,11 @@ func TestApprovalsBesideOneThatCannotBeRead(t *testing.T) {
 		}
 	}
 	waits("s2", "danger")
+	waiting := schemas.SessionsQuery{Status: []schemas.SessionStatus{schemas.SessionWaitingForApproval}}
+	bustest.Eventually(t, "the index has both", func() bool {
+		page, err := r.client.Sessions(t.Context(), waiting)
+		return err == nil && len(page.Sessions) == 2
+	})
 	c := r.chat("", nil)
 	c.until(named("connect.challenge"))
 	c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4})
