@@ -10,7 +10,8 @@ import (
 func TestUsagesAddUp(t *testing.T) {
 	t.Parallel()
 	for _, cost := range []float64{math.Inf(1), math.NaN(), 1.7e308, -1, 1e9} {
-		u := Usage{Input: math.MaxInt64, TotalTokens: math.MaxInt64, Cost: Cost{Input: cost, Output: cost, Total: cost}}.Clamped()
+		most := Usage{Input: math.MaxInt64, TotalTokens: math.MaxInt64, Cost: Cost{Input: cost, Output: cost, Total: cost}}
+		u := most.Clamped()
 		sum := Usage{}
 		for range 10_000 {
 			sum = sum.Add(u)

@@ -19,8 +19,8 @@ type Cost struct {
 	Total      float64 `json:"total"`
 }
 
-// maxCost is what one reply costs at most, in US dollars: a number that budgets can count, and of which no session has so
-// many that their sum is none.
+// maxCost is what one reply costs at most, in US dollars: a number that budgets can count, and of which no session has
+// so many that their sum is none.
 const maxCost = 1e9
 
 // Clamped returns the usage with counts that cannot be, below zero or beyond what JSON readers keep exactly, set to

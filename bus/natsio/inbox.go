@@ -20,8 +20,8 @@ func InboxBelow(nc *nats.Conn, tokens string) string {
 }
 
 // Request asks those who listen at a subject, and returns the first answer, or [nats.ErrNoResponders]. It does so with
-// an inbox of its own ([NewInbox]): those of the connection's requests can be computed by who has seen some of them, and
-// other answers that the process waits for come to these.
+// an inbox of its own ([NewInbox]): those of the connection's requests can be computed by who has seen some of them,
+// and other answers that the process waits for come to these.
 func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
 	answers := make(chan *nats.Msg, 1) // the first counts
 	sub, err := nc.ChanSubscribe(NewInbox(nc), answers)

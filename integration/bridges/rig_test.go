@@ -64,7 +64,8 @@ const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+longReply("^long", 600)+bigCall, 1)))
+	more := longReply("^long", 600) + bigCall
+	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+more, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

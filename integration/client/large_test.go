@@ -25,7 +25,8 @@ func TestACallThatNoMessageHolds(t *testing.T) {
 		t.Fatalf("%+v, %.200v", res, err)
 	}
 	ends := system.DataOf[*schemas.ToolExecutionEnd](s.LogOf(t, "s1"))
-	if len(ends) != 1 || !ends[0].IsError || !strings.Contains(ends[0].Result.Content.JoinText(), "too large for a message") {
+	const why = "too large for a message"
+	if len(ends) != 1 || !ends[0].IsError || !strings.Contains(ends[0].Result.Content.JoinText(), why) {
 		t.Errorf("%.300v", ends)
 	}
 	s.Verify(t, "s1")
