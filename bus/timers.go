@@ -40,8 +40,8 @@ type storedTimer struct {
 	schemas.Timer
 }
 
-// Schedule sets a timer, in place of the session's timer of the same name that this process has set. The name has to be a subject token; an error
-// wraps [schemas.ErrSubject] if it is not.
+// Schedule sets a timer, in place of the session's timer of the same name that this process has set. The name has to be
+// a subject token; an error wraps [schemas.ErrSubject] if it is not.
 func (t *Timers) Schedule(ctx context.Context, session string, at time.Time, timer schemas.Timer) error {
 	err := t.schedule(ctx, session, at, timer)
 	if err != nil {

@@ -15,8 +15,8 @@ func TestWhatIsNoProfileIsNotAnEmptyOne(t *testing.T) {
 			t.Errorf("%s: %v", payload, err)
 		}
 	}
-	for _, payload := range []string{"", "null", "[]", `{"stream":"AGENT_CMD","seq":1}`, `{"type":"message_update","delta":"x"}`,
-		`{"aproval":{"tools":["*"]}}`} {
+	for _, payload := range []string{"", "null", "[]", `{"stream":"AGENT_CMD","seq":1}`,
+		`{"type":"message_update","delta":"x"}`, `{"aproval":{"tools":["*"]}}`} {
 		if p, err := schemas.ParseProfile([]byte(payload)); err == nil {
 			t.Errorf("%s is the profile %+v", payload, p)
 		}

@@ -18,7 +18,8 @@ import (
 func answerAt(t *testing.T, c *bus.Conn, subject string) {
 	t.Helper()
 	stored := "agent.evt.s1"
-	if _, err := c.JetStream().Publish(bustest.Deadline(t), stored, []byte(`{"description":"a stored message"}`)); err != nil {
+	_, err := c.JetStream().Publish(bustest.Deadline(t), stored, []byte(`{"description":"a stored message"}`))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, asked := range []string{"agent.cmd.s1.prompt", "$JS.API.STREAM.INFO.AGENT_EVT",

@@ -42,7 +42,8 @@ func TestAnAnswerOfAServerIsNoDeletion(t *testing.T) {
 		t.Errorf("after the answer, the session has %d places", n)
 	}
 	w.answerAt(subject)
-	if _, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1", At: 1 << 40}); !errors.Is(err, retention.ErrBusy) {
+	_, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1", At: 1 << 40})
+	if !errors.Is(err, retention.ErrBusy) {
 		t.Errorf("a session that has gone on was deleted: %v", err)
 	}
 	w.answerAt(subject)

@@ -70,8 +70,7 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	return picture{}, false
 }
 
-// interruptible is data that ends with its context: a few bytes can keep a decoder busy with many pixels, again and
-// again.
+// interruptible is data that ends with its context: a few bytes of it can keep a decoder busy with many pixels.
 type interruptible struct {
 	ctx  context.Context
 	data *bytes.Reader
