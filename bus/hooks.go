@@ -41,7 +41,7 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, to.Timeout(), errNoAnswer)
 	defer cancel()
-	reply, err := h.request(limit, h.conn.subjects.Hook(to), data)
+	reply, err := natsio.Request(limit, h.conn.nc, h.conn.subjects.Hook(to), data)
 	switch {
 	case errors.Is(context.Cause(limit), errNoAnswer):
 		return a, fmt.Errorf("no answer within %s", to.Timeout().Round(time.Millisecond))
@@ -53,29 +53,6 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 		return a, fmt.Errorf("the service answered with an error: %.512s", reply.Header.Get(micro.ErrorHeader))
 	}
 	return schemas.ParseHookAnswer(reply.Data)
-}
-
-// request asks with an inbox of its own: those of the connection's requests can be computed by who has seen some of
-// them, and any answer of a NATS server would be one of a hook that decides nothing.
-func (h *Hooks) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	answers := make(chan *nats.Msg, 1) // the first counts
-	sub, err := h.conn.nc.ChanSubscribe(natsio.NewInbox(h.conn.nc), answers)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := h.conn.nc.PublishRequest(subject, sub.Subject, data); err != nil {
-		return nil, err
-	}
-	select {
-	case m := <-answers:
-		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-			return nil, nats.ErrNoResponders
-		}
-		return m, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 var errNoAnswer = errors.New("no answer in time")

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -92,7 +93,7 @@ func (k *Keys) ask(ctx context.Context, provider string) ([]byte, error) {
 	subject := k.conn.subjects.Key(provider)
 	limited, cancel := context.WithTimeout(ctx, k.o.Timeout)
 	defer cancel()
-	m, err := k.conn.nc.RequestWithContext(limited, subject, nil)
+	m, err := natsio.Request(limited, k.conn.nc, subject, nil)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, schemas.NewFailure(schemas.FailureConnection, "key service unavailable: nobody listens to "+subject)

@@ -153,3 +153,25 @@ func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
 	}
 	first.Wait()
 }
+
+// Who answers requests for keys has seen where the answers go, and knows nothing of where others go that the process
+// waits for.
+func TestAKeyServiceSeesNoInboxOfOthers(t *testing.T) {
+	t.Parallel()
+	c := bustest.Connect(t, bustest.Server(t))
+	seen := make(chan string, 2)
+	keyService(t, c, func(m *nats.Msg) { seen <- m.Reply; _ = m.Respond([]byte("key")) })
+	if _, err := c.JetStream().AccountInfo(bustest.Deadline(t)); err != nil { // which the connection's own inboxes are for
+		t.Fatal(err)
+	}
+	k := bus.NewKeys(c, validFor(time.Hour))
+	wantKey(t, k, "openai", "key")
+	wantKey(t, k, "anthropic", "key")
+	own := c.NATS().NewRespInbox()
+	shared := own[:strings.LastIndex(own, ".")+1]
+	for range 2 {
+		if inbox := <-seen; strings.HasPrefix(inbox, shared) {
+			t.Errorf("the service answers at %q, others at %q", inbox, own)
+		}
+	}
+}

@@ -2,9 +2,17 @@ package bus
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,8 +40,8 @@ type storedTimer struct {
 	schemas.Timer
 }
 
-// Schedule sets a timer, in place of the session's timer of the same name. The name has to be a subject token; an error
-// wraps [schemas.ErrSubject] if it is not.
+// Schedule sets a timer, in place of the session's timer of the same name that this process has set. The name has to be
+// a subject token; an error wraps [schemas.ErrSubject] if it is not.
 func (t *Timers) Schedule(ctx context.Context, session string, at time.Time, timer schemas.Timer) error {
 	err := t.schedule(ctx, session, at, timer)
 	if err != nil {
@@ -52,30 +60,90 @@ func (t *Timers) schedule(ctx context.Context, session string, at time.Time, tim
 	if err != nil {
 		return err
 	}
-	msg := nats.NewMsg(t.conn.subjects.Schedule(session, timer.Name))
+	place := placeOf(session, timer.Name)
+	msg := nats.NewMsg(t.conn.subjects.Schedule(session, place))
 	msg.Data = data
 	// Written by hand: WithScheduleAt cuts the moment to whole seconds, which fires up to one second early.
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Format(time.RFC3339Nano))
-	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, timer.Name))
+	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, place))
 	msg.Header.Set(jetstream.ScheduleTTLHeader, keepDue)
 	_, err = t.conn.js.PublishMsg(ctx, msg, natsio.UntilLeader())
 	return err
 }
 
-// Cancel takes a timer back. It is no error if there is none; one that has fired already is in the inbox and stays.
+// Cancel takes a timer back, whichever process has set it. It is no error if there is none; one that has fired already
+// is in the inbox and stays.
 func (t *Timers) Cancel(ctx context.Context, session string, name string) error {
 	err := checkTimer(session, name)
 	var stream jetstream.Stream
 	if err == nil {
 		stream, err = t.conn.js.Stream(ctx, schemas.StreamTimers)
 	}
+	var set []string
 	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(t.conn.subjects.Schedule(session, name)))
+		set, err = t.waiting(ctx, stream, session)
+	}
+	for _, subject := range set {
+		if err == nil && TimerName(subject) == name {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("bus: take back timer %q of session %s: %w", name, session, err)
 	}
 	return nil
+}
+
+// Set reports whether a timer waits, whichever process has set it.
+func (t *Timers) Set(ctx context.Context, session, name string) (bool, error) {
+	err := checkTimer(session, name)
+	var stream jetstream.Stream
+	if err == nil {
+		stream, err = t.conn.js.Stream(ctx, schemas.StreamTimers)
+	}
+	var set []string
+	if err == nil {
+		set, err = t.waiting(ctx, stream, session)
+	}
+	if err != nil {
+		return false, fmt.Errorf("bus: look for timer %q of session %s: %w", name, session, err)
+	}
+	return slices.ContainsFunc(set, func(subject string) bool { return TimerName(subject) == name }), nil
+}
+
+// waiting are the subjects of a session's timers.
+func (t *Timers) waiting(ctx context.Context, stream jetstream.Stream, session string) ([]string, error) {
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(t.conn.subjects.Schedule(session, "*")))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(maps.Keys(info.State.Subjects)), nil
+}
+
+// TimerName is the name of the timer that waits on a subject.
+func TimerName(subject string) string {
+	place := subject[strings.LastIndexByte(subject, '.')+1:]
+	if i := strings.LastIndexByte(place, '-'); i >= 0 {
+		return place[:i]
+	}
+	return place // as versions before this one set it
+}
+
+// placeKey is this process's own.
+var placeKey = sync.OnceValue(func() []byte {
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // it never fails
+	return key
+})
+
+// placeOf is the last token of a timer's subjects: its name and what nobody can guess. Whoever may publish anything can
+// have a server answer at a subject that is known, and what is stored there takes a timer's place. So a timer that
+// another process has set is not replaced, and fires besides: timers are known by what they are for, and one too many
+// wakes the session.
+func placeOf(session, name string) string {
+	mac := hmac.New(sha256.New, placeKey())
+	_, _ = mac.Write([]byte(session + "." + name))
+	return name + "-" + hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 func checkTimer(session, name string) error {

@@ -98,12 +98,11 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 	}
 	bustest.Eventually(t, "the inbox is empty", func() bool { return bustest.Queued(t, c) == 0 })
 	waiting := func(name string) bool {
-		s, err := c.JetStream().Stream(bustest.Deadline(t), schemas.StreamTimers)
+		set, err := timers.Set(bustest.Deadline(t), "s1", name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.GetLastMsgForSubject(bustest.Deadline(t), c.Subjects().Schedule("s1", name))
-		return err == nil
+		return set
 	}
 	if !waiting("replaced") || waiting("taken-back") || waiting("last") {
 		t.Error("not only the replaced one waits")

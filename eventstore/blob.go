@@ -63,7 +63,8 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 		switch err := s.checkObject(ctx, bucket, name); {
 		case err == nil:
 			return nil
-		case !errors.Is(err, jetstream.ErrObjectNotFound) && !errors.Is(err, errIncomplete):
+		case !errors.Is(err, jetstream.ErrObjectNotFound) && !errors.Is(err, errIncomplete) &&
+			!errors.Is(err, errOverlaid):
 			return fmt.Errorf("object %s: %w", name, err)
 		}
 		_, err := bucket.PutBytes(ctx, name, data)
@@ -88,6 +89,9 @@ func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, n
 		info, err := bucket.GetInfo(ctx, name)
 		if err != nil {
 			return err
+		}
+		if info.NUID == "" {
+			return errOverlaid
 		}
 		chunks, err := s.chunks(ctx, info.NUID)
 		if err != nil || chunks == uint64(info.Chunks) {
@@ -118,12 +122,17 @@ func (s *Store) chunks(ctx context.Context, nuid string) (uint64, error) {
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
 	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
 		err := s.checkObject(ctx, bucket, name)
+		if err != nil {
+			if err = s.heal(ctx, name, err); err == nil {
+				err = s.checkObject(ctx, bucket, name)
+			}
+		}
 		if err == nil {
 			data, err = bucket.GetBytes(ctx, name)
 		}
 		return err
 	})
-	for _, lost := range []error{jetstream.ErrObjectNotFound, jetstream.ErrDigestMismatch, errIncomplete} {
+	for _, lost := range []error{jetstream.ErrObjectNotFound, jetstream.ErrDigestMismatch, errIncomplete, errOverlaid} {
 		if errors.Is(err, lost) {
 			return nil, fmt.Errorf("%w: %w", errLost, err)
 		}

@@ -83,7 +83,7 @@ func (s *Store) Fence(ctx context.Context, session, id string, tail uint64) (str
 // subject is something else.
 func (s *Store) Fenced(ctx context.Context, session, id string) (stream uint64, err error) {
 	rec, _, err := s.end(ctx, session, asLed)
-	if err != nil || rec.fence() != id {
+	if err != nil || id == "" || rec.fence() != id {
 		return 0, err
 	}
 	return rec.stream, nil

@@ -34,6 +34,9 @@ type Options struct {
 	OutcomeTimeout time.Duration
 	// Deleting says whether a session is being deleted by the deletion with this id; nil knows of none.
 	Deleting func(ctx context.Context, session, id string) (bool, error)
+	// Heal has reading an object take messages out of the object store that nobody has put there, but a server: for who
+	// may delete messages of that stream. Without it such an object is damage.
+	Heal bool
 	// ByConsumer has sessions read by consumers and not by batches of direct gets: permissions can restrict the creation
 	// of a consumer to a session's subject, and cannot restrict the gets. It costs two requests more for each read.
 	ByConsumer bool

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -63,13 +64,9 @@ func announce(t *testing.T, s *system.System, tool string) {
 // untilTimer waits until the session's timer is stored: it is set concurrently with the run.
 func untilTimer(t *testing.T, s *system.System, session string) {
 	t.Helper()
-	stream, err := s.Conn.JetStream().Stream(t.Context(), schemas.StreamTimers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	subject := s.Conn.Subjects().Schedule(session, schemas.TimerRunDeadline)
+	timers := bus.NewTimers(s.Conn)
 	for end := time.Now().Add(system.Deadline); time.Now().Before(end); {
-		if _, err := stream.GetLastMsgForSubject(t.Context(), subject); err == nil {
+		if set, err := timers.Set(t.Context(), session, schemas.TimerRunDeadline); err == nil && set {
 			return
 		}
 	}

@@ -75,7 +75,7 @@ var importRules = []importRule{
 	{"bus/web", nil, nil},
 	{"bus/bridge", []string{"schemas", "loop", "bus/client", "bus/upgrade", "tools", "tools/worker"},
 		[]string{natsClient, webSocket}},
-	{"bus/registry", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
+	{"bus/registry", []string{"schemas", "bus", "bus/natsio", "bus/codec"}, []string{natsClient}},
 	{"bus/dispatch", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/registry"}, []string{natsClient}},
 	{"bus/live", []string{"schemas", "bus"}, []string{natsClient}},
 	{"bus/models", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},

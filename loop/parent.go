@@ -17,8 +17,12 @@ const (
 	textHandled    = "A service has dealt with its prompt, so that no run began"
 )
 
-// maxSubagentText is how much of a sub-agent's last message its parent is told, in bytes.
-const maxSubagentText = 256 << 10
+// maxSubagentText is how much of a sub-agent's last message its parent is told, in bytes; maxSubagentJSON is as much as
+// the command that tells may have of it, in bytes of JSON: a runner that cannot store the command cannot go on.
+const (
+	maxSubagentText = 256 << 10
+	maxSubagentJSON = 384 << 10
+)
 
 // Parent is what a sub-agent knows of the session that began it, and of the run that it is for.
 type Parent struct {
@@ -110,8 +114,8 @@ func (s *State) reports() bool {
 func (s *State) report() Report {
 	p := s.Parent
 	r := Report{To: p.Link.Session, Result: schemas.SubagentResult{
-		Call: p.Link.Call, Nonce: p.Link.Nonce, Session: s.Session, Text: p.Text, IsError: !p.Reason.Normal(),
-		Reason: p.Reason, Usage: s.Usage,
+		Call: p.Link.Call, Nonce: p.Link.Nonce, Session: s.Session, Text: fitting(p.Text, maxSubagentJSON),
+		IsError: !p.Reason.Normal(), Reason: p.Reason, Usage: s.Usage,
 	}}
 	r.Then = &schemas.SubagentReport{
 		Session: r.To, Call: r.Result.Call, IsError: r.Result.IsError, Reason: r.Result.Reason,
@@ -152,6 +156,24 @@ func cut(text string, most int) string {
 		most--
 	}
 	return text[:most] + fmt.Sprintf("\n\n[%d bytes more are in the sub-agent's log]", len(text)-most)
+}
+
+// fitting leaves out what is beyond most bytes of JSON, and says so.
+func fitting(text string, most int) string {
+	for i, r := range text {
+		switch {
+		case r == '"', r == '\\', r == '\n', r == '\r', r == '\t':
+			most -= 2
+		case r < ' ', r == '\u2028', r == '\u2029':
+			most -= len(`\u0000`)
+		default:
+			most -= utf8.RuneLen(r)
+		}
+		if most < 0 {
+			return cut(text, i)
+		}
+	}
+	return text
 }
 
 // maxSession is the longest id of a session.

@@ -12,8 +12,8 @@ import (
 
 // anyOf are values of each kind that are written in different ways.
 var anyOf = map[reflect.Kind][]any{
-	reflect.String: {"", "plain", `quo"te`, "back\\slash", "new\nline", "\ttab\r\n", "\"\u00e9", "\x00\x1f\x7f", "\u00e9\U0001F600", "\u2028",
-		"<&>", "\xff"},
+	reflect.String: {"", "plain", `quo"te`, "back\\slash", "new\nline", "\ttab\r\n", "\"\u00e9", "\x00\x1f\x7f",
+		"\u00e9\U0001F600", "\u2028", "<&>", "\xff"},
 	reflect.Int: {0, 1, -5}, reflect.Int64: {int64(0), int64(7), int64(-1), int64(1 << 60)},
 	reflect.Uint64:  {uint64(0), uint64(1), uint64(math.MaxUint64)},
 	reflect.Bool:    {false, true},

@@ -42,6 +42,9 @@ func (c *Commit) Add(e *Event, data []byte, ref string) error {
 			return fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
 		}
 	}
+	if tooDeep(data, maxNestedData) {
+		return fmt.Errorf("schemas: encode event %s: its data are nested deeper than %d", e.ID(), maxNestedData)
+	}
 	b := c.batch
 	if c.Last == 0 {
 		b, c.First, c.env = append(b, '['), e.Seq, Event{}

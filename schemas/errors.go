@@ -9,6 +9,9 @@ import (
 // gets it has lost the session and must stop without another effect (docs/architecture.md).
 var ErrConflict = errors.New("session extended by another writer")
 
+// ErrTooLarge is wrapped by the error about a call that no message can hold, now or later.
+var ErrTooLarge = errors.New("too large for a message")
+
 // ConflictError is an [ErrConflict] with the place: the event with sequence Seq was refused, all before it are stored.
 type ConflictError struct {
 	Session string

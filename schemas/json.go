@@ -94,3 +94,35 @@ func Marshal(v any) ([]byte, error) {
 	}
 	return bytes.Clone(b), nil
 }
+
+// maxNested is how deep the JSON of others may be nested in an event. Package encoding/json, and many a reader in
+// another language, reads 10,000 levels, and a log has some around it: an event that is written and cannot be read
+// damages its log for ever.
+const (
+	maxNested     = 9000
+	maxNestedData = maxNested + 100 // of the whole data of an event
+)
+
+// tooDeep reports whether a JSON text is nested deeper than so many levels. Of what is no JSON it reports anything.
+func tooDeep(text []byte, most int) bool {
+	if len(text) <= 2*most {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > most {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}

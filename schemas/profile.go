@@ -2,6 +2,9 @@ package schemas
 
 import (
 	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 )
 
@@ -97,11 +100,27 @@ type ToolRemoval struct {
 	Reason string `json:"reason"`
 }
 
-// ParseProfile reads a profile. An error is a [*ValidationError] or says why it is no JSON.
+// ParseProfile reads a profile. An error is a [*ValidationError] or says why it is no JSON. An object that has members,
+// and none of a profile, is something else that got into the place of one: read as a profile it would have no bounds.
 func ParseProfile(payload []byte) (p Profile, err error) {
 	if err := validate("profile", SchemaName{"profiles", "profile"}, payload); err != nil {
 		return p, err
 	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &members); err != nil {
+		return p, err
+	}
+	known := func(name string) bool { return profileMembers[name] }
+	if len(members) > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(members)), known) {
+		return p, &ValidationError{What: "profile", Problems: []string{"payload: it has no member of a profile"}}
+	}
 	err = json.Unmarshal(payload, &p)
 	return p, err
 }
+
+// profileMembers are the members that a profile may have.
+var profileMembers = func() map[string]bool {
+	members := map[string]bool{}
+	addMembers(members, reflect.TypeFor[Profile]())
+	return members
+}()

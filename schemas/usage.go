@@ -19,25 +19,31 @@ type Cost struct {
 	Total      float64 `json:"total"`
 }
 
+// maxCost is what one reply costs at most, in US dollars: a number that budgets can count, and of which no session has
+// so many that their sum is none.
+const maxCost = 1e9
+
 // Clamped returns the usage with counts that cannot be, below zero or beyond what JSON readers keep exactly, set to
-// the next that can, and costs below zero to zero.
+// the next that can, and so with costs: they are from zero to a billion.
 func (u Usage) Clamped() Usage {
 	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.TotalTokens} {
 		*n = min(max(*n, 0), maxInteger)
 	}
 	for _, c := range []*float64{&u.Cost.Input, &u.Cost.Output, &u.Cost.CacheRead, &u.Cost.CacheWrite, &u.Cost.Total} {
-		*c = max(*c, 0)
+		if *c = min(max(*c, 0), maxCost); *c != *c { // not a number
+			*c = 0
+		}
 	}
 	return u
 }
 
-// Add returns the sum of both.
+// Add returns the sum of both. Counts do not go beyond what JSON readers keep exactly.
 func (u Usage) Add(v Usage) Usage {
-	u.Input += v.Input
-	u.Output += v.Output
-	u.CacheRead += v.CacheRead
-	u.CacheWrite += v.CacheWrite
-	u.TotalTokens += v.TotalTokens
+	u.Input = min(u.Input+v.Input, maxInteger)
+	u.Output = min(u.Output+v.Output, maxInteger)
+	u.CacheRead = min(u.CacheRead+v.CacheRead, maxInteger)
+	u.CacheWrite = min(u.CacheWrite+v.CacheWrite, maxInteger)
+	u.TotalTokens = min(u.TotalTokens+v.TotalTokens, maxInteger)
 	u.Cost.Input += v.Cost.Input
 	u.Cost.Output += v.Cost.Output
 	u.Cost.CacheRead += v.Cost.CacheRead

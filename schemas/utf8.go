@@ -10,8 +10,9 @@ import (
 // process do not go through JSON before their words enter the state, so they have to be mended first, or the state that
 // was and the state that is replayed would differ.
 
-// ValidReply returns the reply with everything in valid UTF-8, and with a usage that can be ([Usage.Clamped]); the same
-// reply if nothing is to be mended.
+// ValidReply returns the reply with everything in valid UTF-8, with arguments that an event can hold, {} in place of
+// those that are nested too deep, and with a usage that can be ([Usage.Clamped]); the same reply if nothing is to be
+// mended.
 func ValidReply(m *AssistantMessage) *AssistantMessage {
 	content := validContents(m.Content)
 	if content == nil && m.Usage == m.Usage.Clamped() && utf8.ValidString(m.ErrorMessage) &&
@@ -28,12 +29,15 @@ func ValidReply(m *AssistantMessage) *AssistantMessage {
 	return &mended
 }
 
-// ValidResult returns the result with everything in valid UTF-8.
+// ValidResult returns the result with everything in valid UTF-8, and without details that are nested deeper than an
+// event can hold.
 func ValidResult(r ToolResult) ToolResult {
 	if content := validContents(r.Content); content != nil {
 		r.Content = content
 	}
-	if !utf8.Valid(r.Details) {
+	if tooDeep(r.Details, maxNested) {
+		r.Details = nil
+	} else if !utf8.Valid(r.Details) {
 		r.Details = bytes.ToValidUTF8(r.Details, []byte("\uFFFD"))
 	}
 	return r
@@ -73,6 +77,9 @@ func validContent(c Content) (Content, bool) {
 	case Image:
 		c = Image{mend(b.Data), mend(b.MimeType)}
 	case ToolCall:
+		if tooDeep(b.Arguments, maxNested) {
+			b.Arguments, changed = []byte("{}"), true
+		}
 		c = ToolCall{mend(b.ID), mend(b.Name), []byte(mend(string(b.Arguments))), mend(b.ThoughtSignature)}
 	}
 	return c, changed

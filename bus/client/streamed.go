@@ -17,11 +17,21 @@ import (
 // cause as many as he likes.
 const minCatchUp = 250 * time.Millisecond
 
+// maxStreamed is how many bytes of a reply's updates are yielded, and updateCost what each and each of its parts counts
+// besides its text. Whoever follows a session keeps what is streamed, and whoever executes tools may publish updates
+// without an end. A reply is its log's: what is beyond this comes with its message_end.
+const (
+	maxStreamed = 32 << 20
+	updateCost  = 64
+)
+
 // streamed is a message or tool call whose event has come and whose end has not.
 type streamed struct {
-	n    uint64    // number of the last update
-	time time.Time // of it
-	torn bool      // an update is missing for good; there are no more before the end
+	message bool      // and not a tool call
+	n       uint64    // number of the last update
+	time    time.Time // of it
+	size    int       // of a message's updates
+	torn    bool      // an update is missing for good, or there were too many; there are no more before the end
 }
 
 // track keeps the list of what is being streamed.
@@ -29,7 +39,7 @@ func (w *watcher) track(seq uint64, t schemas.EventType, data schemas.EventData)
 	switch t {
 	case schemas.EventMessageStart:
 		delete(w.open, w.message)
-		w.message, w.open[seq] = seq, &streamed{}
+		w.message, w.open[seq] = seq, &streamed{message: true}
 	case schemas.EventMessageEnd:
 		delete(w.open, w.message)
 	case schemas.EventToolExecutionStart:
@@ -98,7 +108,13 @@ func (w *watcher) liveUpdate(m *nats.Msg) (missed bool, err error) {
 // decodeUpdate passes over what is no update of the session: anybody who executes tools can publish there.
 func (w *watcher) decodeUpdate(header nats.Header, data []byte) (schemas.Update, bool) {
 	u, err := schemas.DecodeUpdate(header, data)
-	return u, err == nil && u.Session == w.session
+	if err != nil || u.Session != w.session {
+		return u, false
+	}
+	if d, ok := u.Data.(*schemas.MessageUpdate); ok { // a message is called by its event
+		return u, d.MessageID == "m"+strconv.FormatUint(u.Event, 10)
+	}
+	return u, true
 }
 
 // update yields an update if it is the next one.
@@ -106,11 +122,29 @@ func (w *watcher) update(s *streamed, u schemas.Update) error {
 	if s.fits(u) != updateNext {
 		return nil
 	}
+	if d, ok := u.Data.(*schemas.MessageUpdate); ok {
+		if s.size += sizeOf(d); s.size > maxStreamed {
+			s.torn = true
+			return nil
+		}
+	}
 	s.n, s.time = u.N, u.Time
 	if !w.yield(Item{Update: &u}) {
 		return errStop
 	}
 	return nil
+}
+
+// sizeOf is what a message's update counts for whoever keeps it.
+func sizeOf(u *schemas.MessageUpdate) int {
+	size := updateCost
+	for _, e := range u.AssistantMessageEvents {
+		size += updateCost + len(e.Delta)
+		if e.ToolCall != nil {
+			size += len(e.ToolCall.Name) + len(e.ToolCall.ID)
+		}
+	}
+	return size
 }
 
 type updateFit int
@@ -124,7 +158,9 @@ const (
 // fits says where an update stands. Those of a reply add to one another and need each other. A tool's replace the one
 // before, and begin at 1 again when the call is executed again: what tells the executions apart is their time.
 func (s *streamed) fits(u schemas.Update) updateFit {
-	if _, tool := u.Data.(*schemas.ToolExecutionUpdate); tool {
+	if _, tool := u.Data.(*schemas.ToolExecutionUpdate); tool == s.message {
+		return updateKnown // it says that it is what its event is not
+	} else if tool {
 		if u.Time.After(s.time) || u.Time.Equal(s.time) && u.N > s.n {
 			return updateNext
 		}

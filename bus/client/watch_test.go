@@ -308,3 +308,42 @@ func TestIllegalSession(t *testing.T) {
 		}
 	}
 }
+
+// Whoever executes tools may publish updates without an end. A watcher gets no more than a reply may have, of a message
+// only what is called as it is, and of a call nothing that is a message's.
+func TestUpdatesWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	m := a.begin()
+	call := a.commit(&schemas.ToolExecutionStart{ToolCallID: "t1", ToolName: "echo", Args: []byte("{}")})
+	foreign := a.delta(m, 1, "of another message")
+	foreign.Data.(*schemas.MessageUpdate).MessageID = "m77"
+	piece := strings.Repeat("x", 512<<10)
+	const most = 32 << 20 / (512 << 10)
+	got := 0
+	for item, err := range s.Watch(bustest.Deadline(t), 1) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case item.Event != nil && item.Event.Seq == call:
+			a.publish(foreign)
+			a.publish(a.delta(call, 1, "of a call"))
+			a.publish(schemas.Update{Session: "s1", Event: m, N: 1, Time: time.Unix(2, 0).UTC(), Source: "/x",
+				Data: &schemas.ToolExecutionUpdate{ToolCallID: "t1", ToolName: "echo"}})
+			a.say(m, piece)
+		case item.Event != nil && item.Event.Type() == schemas.EventMessageEnd:
+			if got >= most {
+				t.Errorf("%d bytes were streamed", got*len(piece))
+			}
+			return
+		case item.Update != nil:
+			if got++; item.Update.Event != m || item.Delta() != piece {
+				t.Fatalf("%.40s", describe(item))
+			}
+			if a.say(m, piece); got == most-1 {
+				a.say(m, piece)
+				a.end(m, "the reply")
+			}
+		}
+	}
+}

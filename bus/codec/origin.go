@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,22 @@ const apiType = "io.nats."
 // serverHeaders are of status messages, and of messages of loopbus that are no commands.
 var serverHeaders = []string{
 	"Status", "Nats-Last-Consumer", "Nats-Pending-Messages", schemas.HeaderCommit, schemas.HeaderDispatch,
+}
+
+// addedHeaders are what a server adds to a stored message that it answers with.
+var addedHeaders = []string{"Nats-Stream", "Nats-Sequence"}
+
+// IsAnswer reports whether a message that is neither a command nor an event is what a NATS server answered, to wherever
+// somebody had it sent: an acknowledgement, a status, a stored message or event.
+func IsAnswer(header nats.Header, data []byte) bool {
+	for name := range header {
+		if strings.HasPrefix(name, attributePrefix) || slices.Contains(serverHeaders, name) ||
+			slices.Contains(addedHeaders, name) {
+			return true
+		}
+	}
+	var members map[string]json.RawMessage
+	return json.Unmarshal(data, &members) == nil && isAnswer(members)
 }
 
 // checkHeaders refuses a message that is no client's by its headers.

@@ -54,6 +54,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	if err != nil {
 		return err
 	}
+	if room := d.conn.NATS().MaxPayload() - natsio.HeaderRoom; int64(len(data)) > room {
+		return fmt.Errorf("%w: the call has %d bytes, and a message takes %d", schemas.ErrTooLarge, len(data), room)
+	}
 	msg := nats.NewMsg(d.subject(req))
 	msg.Data = data
 	// If this is sent twice the second one is recognised, for as long as a runner's connection can outlive its suspension

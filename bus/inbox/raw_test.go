@@ -45,7 +45,9 @@ func publishRaw(t *testing.T, s *embedded.Server, subject, header, data string) 
 // the session waiting for ever.
 func TestAHeaderThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	for _, header := range []string{"NATS/1.0\r\nno colon\r\n\r\n", "NATS/1.0\r\na: b\r\n", "x\r\n\r\n", "NATS/1.0 1\r\n\r\n"} {
+	for _, header := range []string{
+		"NATS/1.0\r\nno colon\r\n\r\n", "NATS/1.0\r\na: b\r\n", "x\r\n\r\n", "NATS/1.0 1\r\n\r\n",
+	} {
 		t.Run(strings.TrimSpace(header), func(t *testing.T) {
 			t.Parallel()
 			server, c := bustest.Small(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
@@ -30,7 +31,11 @@ type entry struct {
 	value    []byte
 	revision uint64
 	deleted  bool
+	foreign  bool // nobody put it: a server answered there, see [codec.IsAnswer]
 }
+
+// errForeign says what a foreign entry is.
+var errForeign = errors.New("it is an answer of a NATS server, which somebody had sent there: put the value again")
 
 // watchBucket follows a key-value bucket until ctx ends, which is no error. First it gives load everything that is
 // there, and then every change to next. What has a time to live ends by the clock of this process: the buckets that
@@ -70,7 +75,9 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, load func(all 
 			if !ok {
 				continue
 			}
-			ends.set(e, ttl)
+			if !e.foreign { // what was there before ends when it would have
+				ends.set(e, ttl)
+			}
 			if loaded {
 				next(e)
 				continue
@@ -105,8 +112,11 @@ func entryOf(m *nats.Msg, bucket string) (e entry, ttl time.Duration, pending ui
 		return e, 0, 0, false // a heartbeat
 	}
 	e = entry{key: key, value: m.Data, revision: md.Sequence.Stream}
-	e.deleted = m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
-	if !e.deleted {
+	e.foreign = codec.IsAnswer(m.Header, m.Data)
+	e.deleted = !e.foreign &&
+		(m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "")
+	e.foreign = e.foreign || !e.deleted && len(m.Data) == 0 // a status, or an acknowledgement of one
+	if !e.deleted && !e.foreign {
 		ttl = timeToLive(m.Header.Get(jetstream.MsgTTLHeader))
 	}
 	return e, ttl, md.NumPending, true

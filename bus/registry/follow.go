@@ -25,11 +25,11 @@ type followed[T any] struct {
 func follow[T any](c *bus.Conn, bucket string, log *slog.Logger, read func(e entry, before T) (T, error)) *followed[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &followed[T]{end: cancel, done: make(chan struct{}), changed: make(chan struct{})}
-	record := func(entries map[string]T, e entry) {
+	record := func(entries map[string]T, e entry, before T) {
 		var said T
 		err := error(nil)
 		if !e.deleted {
-			said, err = read(e, entries[e.key])
+			said, err = read(e, before)
 		}
 		if e.deleted || err != nil {
 			delete(entries, e.key)
@@ -42,12 +42,23 @@ func follow[T any](c *bus.Conn, bucket string, log *slog.Logger, read func(e ent
 	}
 	load := func(all []entry) {
 		known := make(map[string]T, len(all))
-		for _, e := range all {
-			record(known, e)
-		}
-		f.change(func() { f.entries, f.loaded = known, true })
+		f.change(func() {
+			for _, e := range all {
+				record(known, e, f.entries[e.key])
+			}
+			f.entries, f.loaded = known, true
+		})
 	}
-	next := func(e entry) { f.change(func() { record(f.entries, e) }) }
+	next := func(e entry) {
+		f.change(func() {
+			before, known := f.entries[e.key]
+			if e.foreign && known {
+				log.Warn("entry kept as it was", "bucket", bucket, "key", e.key, "revision", e.revision, "err", errForeign)
+				return
+			}
+			record(f.entries, e, before)
+		})
+	}
 	go func() {
 		defer close(f.done)
 		for ctx.Err() == nil {

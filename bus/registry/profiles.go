@@ -33,13 +33,24 @@ type NamedProfile struct {
 func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Profiles{none: none, followed: follow(c, schemas.BucketProfiles, log,
-		func(e entry, _ NamedProfile) (NamedProfile, error) {
+		func(e entry, before NamedProfile) (NamedProfile, error) {
+			if e.foreign && before.Name != "" {
+				return before, nil
+			}
 			n := NamedProfile{Name: e.key, Revision: e.revision}
-			if n.Profile, n.Err = schemas.ParseProfile(e.value); n.Err != nil {
+			if n.Profile, n.Err = profileOf(e); n.Err != nil {
 				log.Warn("profile cannot be read", "profile", n.Name, "revision", n.Revision, "err", n.Err)
 			}
 			return n, nil
 		})}
+}
+
+// profileOf reads what somebody has put. An answer of a server is no profile: read as one it would have no bounds.
+func profileOf(e entry) (schemas.Profile, error) {
+	if e.foreign {
+		return schemas.Profile{}, errForeign
+	}
+	return schemas.ParseProfile(e.value)
 }
 
 // Profile returns the profile of that name. It waits for the first reading of the bucket. A profile that is there and

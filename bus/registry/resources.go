@@ -19,6 +19,9 @@ type Resources struct{ *followed[schemas.Resources] }
 func NewResources(c *bus.Conn, log *slog.Logger) *Resources {
 	return &Resources{follow(c, schemas.BucketResources, cmp.Or(log, slog.New(slog.DiscardHandler)),
 		func(e entry, _ schemas.Resources) (schemas.Resources, error) {
+			if e.foreign {
+				return schemas.Resources{}, errForeign
+			}
 			found, err := schemas.ParseResources(e.value)
 			if key := schemas.ResourcesKey(found.Workspace, found.Worker); err == nil && key != e.key {
 				err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name

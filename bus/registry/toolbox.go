@@ -139,6 +139,9 @@ func since(a schemas.ToolAnnouncement) time.Time {
 
 // read reads an entry of the bucket; before is what it said until now.
 func read(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
+	if e.foreign {
+		return schemas.ToolAnnouncement{}, errForeign
+	}
 	a, err := readAnnouncement(e.value)
 	if key := schemas.AnnouncementKey(a.Queue().Name(), a.Worker); err == nil && key != e.key {
 		err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name

@@ -95,8 +95,8 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(ttl))
-	case err == nil && string(entry.Value()) != k.o.ID:
-		return false, nil
+	case err == nil && string(entry.Value()) != k.o.ID && time.Since(entry.Created()) < 2*ttl:
+		return false, nil // an older one no keeper has written: it would have ended
 	case err == nil:
 		// KeyValue.Update gives no TTL.
 		msg := nats.NewMsg("$KV." + schemas.BucketDeletions + "." + keyLease)

@@ -39,7 +39,8 @@ func (d *Deleter) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, err
 }
 
-// load returns the record of a session; nil if there is none.
+// load returns the record of a session; nil if there is none. What no deleter has put there is taken away: a server
+// answers wherever somebody has it answer, and such an answer must neither pass for a deletion nor prevent one.
 func (d *Deleter) load(ctx context.Context, session string) (r *record, err error) {
 	err = persist(ctx, func() error {
 		kv, err := d.bucket(ctx)
@@ -51,11 +52,18 @@ func (d *Deleter) load(ctx context.Context, session string) (r *record, err erro
 			r = nil
 			return nil
 		}
-		if err == nil {
-			r = &record{session: session, revision: entry.Revision()}
-			err = json.Unmarshal(entry.Value(), r)
+		if err != nil {
+			return err
 		}
-		return err
+		r = &record{session: session, revision: entry.Revision()}
+		if json.Unmarshal(entry.Value(), r) == nil && r.ID != "" {
+			return nil
+		}
+		d.o.Logger.Warn("record of a deletion that no deleter has made, removed", "session", session,
+			"revision", entry.Revision())
+		foreign := record{session: session, revision: entry.Revision()}
+		r = nil
+		return d.remove(ctx, &foreign)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record of the deletion of session %s: %w", session, err)

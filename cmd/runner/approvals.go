@@ -116,7 +116,7 @@ func (a *approver) answer(ctx context.Context, line string) error {
 	yes := word == "y" || word == "yes"
 	if !yes && word != "n" && word != "no" {
 		a.mu.Unlock()
-		return errors.New("approve it? y, or n and a reason:")
+		return errors.New("approve it? y, or n and a reason")
 	}
 	call, reason, err := a.waiting.Take(words)
 	a.mu.Unlock()

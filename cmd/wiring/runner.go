@@ -109,6 +109,7 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	o.Store.Deleting = func(ctx context.Context, session, id string) (bool, error) {
 		return r.Deleter.Deleting(ctx, session, id)
 	}
+	o.Store.Heal = true
 	if r.Store, err = eventstore.New(conn.Events(), o.Store); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -54,5 +55,53 @@ func TestWhatIsAskedAboutIsWhatIsExecuted(t *testing.T) {
 	if !strings.Contains(string(list.Payload), `"args":{"v":"of a service"}`) ||
 		!strings.Contains(string(list.Payload), `danger {\"v\":\"of a service\"}`) {
 		t.Errorf("the gateway lists %s", list.Payload)
+	}
+}
+
+// The data of one session that are gone, as while it is deleted, keep nobody from the approvals of others.
+func TestApprovalsBesideOneThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	waits := func(session, text string) {
+		t.Helper()
+		if _, err := r.client.Session(session).Prompt(t.Context(), schemas.Input{Text: text}); err != nil {
+			t.Fatal(err)
+		}
+		for a, err := range r.client.Approvals(bustest.Deadline(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Session == session {
+				return
+			}
+		}
+	}
+	waits("s1", "big")
+	blobs, err := r.Conn.JetStream().ObjectStore(t.Context(), schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := blobs.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		if err := blobs.Delete(t.Context(), o.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits("s2", "danger")
+	waiting := schemas.SessionsQuery{Status: []schemas.SessionStatus{schemas.SessionWaitingForApproval}}
+	bustest.Eventually(t, "the index has both", func() bool {
+		page, err := r.client.Sessions(t.Context(), waiting)
+		return err == nil && len(page.Sessions) == 2
+	})
+	c := r.chat("", nil)
+	c.until(named("connect.challenge"))
+	c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4})
+	for range 2 {
+		if list := c.request("exec.approval.list", map[string]any{}); !strings.Contains(string(list.Payload), `"s2/c`) {
+			t.Errorf("the gateway lists %s", list.Payload)
+		}
 	}
 }

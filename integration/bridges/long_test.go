@@ -10,7 +10,8 @@ import (
 func longReply(match string, pieces int) string {
 	piece := strings.Repeat("0123456789abcdef", 64)
 	return `{"match": "` + match + `", "responses": [{"events": [{"type":"start"},{"type":"text_start"},` +
-		strings.Repeat(`{"delayMs":1},{"type":"text_delta","delta":"`+piece+`"},`, pieces) + `{"type":"text_end"},{"type":"done"}],
+		strings.Repeat(`{"delayMs":1},{"type":"text_delta","delta":"`+piece+`"},`, pieces) +
+		`{"type":"text_end"},{"type":"done"}],
 		"message": {"content":[{"type":"text","text":"` + strings.Repeat(piece, pieces) + `"}],"stopReason":"stop"}}]},`
 }
 

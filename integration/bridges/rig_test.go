@@ -44,6 +44,11 @@ const script = `{"chunkSize": 4, "chunkDelayMs": 5, "scripts": [
 	{"match": "^fail", "responses": []}
 ]}`
 
+// bigCall has arguments that are kept beside the log.
+var bigCall = `{"match": "^big", "responses": [{"events": [{"type":"start"},{"type":"done"}], "message": {"content":[` +
+	`{"type":"toolCall","id":"t1","name":"danger","arguments":{"v":"` + strings.Repeat("x", 300<<10) + `"}}],` +
+	`"stopReason":"toolUse"}}]},`
+
 // rig is a runner with a model that plays the script, tools of which danger needs an approval, and a server of bridges.
 type rig struct {
 	*system.System
@@ -59,7 +64,8 @@ const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+longReply("^long", 600), 1)))
+	more := longReply("^long", 600) + bigCall
+	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+more, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,9 @@ import (
 
 // countsFrames has a page count what its WebSocket brings.
 const countsFrames = `window.frames_ = 0;
-	window.WebSocket = class extends WebSocket { constructor(...o) { super(...o); this.addEventListener("message", () => frames_++); } };`
+	window.WebSocket = class extends WebSocket {
+		constructor(...o) { super(...o); this.addEventListener("message", () => frames_++); }
+	};`
 
 // Whoever executes tools may publish updates of any session. What is none neither ends what a page follows nor keeps
 // the page busy.

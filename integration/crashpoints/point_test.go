@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -136,8 +137,8 @@ func pointAt(m *wire.Message, session string, delivered func(reply string) (deli
 		return point{kind: pointResult}, s, kind == schemas.CommandToolResult
 	}
 	timers := subjects.Schedule(session, "")
-	if name, ok := strings.CutPrefix(m.Subject, timers); ok {
-		return point{kind: pointTimer, label: name}, session, true
+	if strings.HasPrefix(m.Subject, timers) {
+		return point{kind: pointTimer, label: bus.TimerName(m.Subject)}, session, true
 	}
 	if strings.HasSuffix(m.Subject, ".STREAM.PURGE."+schemas.StreamTimers) {
 		return point{kind: pointTimer, label: "cancel"}, session, strings.Contains(string(m.Data), timers)

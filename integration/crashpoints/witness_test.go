@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -130,11 +131,8 @@ func (w *witness) atRest() bool {
 }
 
 func (w *witness) timerIsSet(name string) bool {
-	stream, err := w.tr.conn.JetStream().Stream(w.tr.ctx, schemas.StreamTimers)
-	if err == nil {
-		_, err = stream.GetLastMsgForSubject(w.tr.ctx, subjects.Schedule(w.session, name))
-	}
-	return err == nil
+	set, err := bus.NewTimers(w.tr.conn).Set(w.tr.ctx, w.session, name)
+	return err == nil && set
 }
 
 // catchUp reads what was stored since it last looked.

@@ -56,8 +56,8 @@ func TestSeedsThatFailed(t *testing.T) {
 }
 
 // A seed is good for nothing if it does not give the same again. It does, but where several goroutines of one process
-// go on at the same moment and it matters which is first: that is for Go's scheduler to say. With one processor it mostly
-// says the same, with more of them or with the race detector something else each time.
+// go on at the same moment and it matters which is first: that is for Go's scheduler to say. With one processor it
+// mostly says the same, with more of them or with the race detector something else each time.
 func TestASeedReplays(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	same := 0

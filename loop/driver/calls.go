@@ -183,7 +183,7 @@ func (d *Driver) dispatch(ctx context.Context, ready []schemas.ToolRequest) erro
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, schemas.ErrSubject) {
+		if !errors.Is(err, schemas.ErrSubject) && !errors.Is(err, schemas.ErrTooLarge) {
 			// The call may be on its way: the next process that loads the session checks before it dispatches the call.
 			return fmt.Errorf("dispatch call %s of session %s: %w", req.Call, d.session, err)
 		}

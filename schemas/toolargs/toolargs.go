@@ -24,9 +24,9 @@
 //
 // Validated arguments keep their members, the members' order and the literals of numbers, except what coercion had to
 // change, and except that of a name that an object has twice the last value alone is kept, which is what was checked:
-// other readers might take the first. Other arguments that needed no coercion are returned as the very same bytes. What Validate returns passes Validate
-// again unchanged, unless a union is involved: by its rule [integer, boolean] makes "true" true, and true 1. A [Schema]
-// is immutable and safe for concurrent use.
+// other readers might take the first. Other arguments that needed no coercion are returned as the very same bytes. What
+// Validate returns passes Validate again unchanged, unless a union is involved: by its rule [integer, boolean] makes
+// "true" true, and true 1. A [Schema] is immutable and safe for concurrent use.
 //
 // Arguments come from a model, and schemas from whoever may announce a tool: neither makes a process panic or keeps it
 // busy. Compiling refuses a schema of more than 128 KiB, nested deeper than 200, whose nested unions come to more than

@@ -25,7 +25,7 @@ type picture struct {
 // fit returns the image as it is if it is small enough, else scaled down, first to the largest side and then step by
 // step until its base64 text is shorter than maxBase64. ok is false if it cannot be decoded or made small enough.
 func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic picture, ok bool) {
-	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
 		return picture{}, false
 	}
@@ -39,7 +39,17 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	}
 	pic = picture{originalWidth: width, originalHeight: height}
 	small := width <= maxSide && height <= maxSide && base64.StdEncoding.EncodedLen(len(data)) < maxBase64
-	decoded, _, err := image.Decode(bytes.NewReader(data))
+	if !small {
+		width, height = within(width, height)
+	}
+	needed := decodedBytes(data, format, config)
+	if !small {
+		needed += scaledBytes(config, lies, width, height)
+	}
+	if needed > maxDecoded {
+		return picture{}, false
+	}
+	decoded, _, err := image.Decode(interruptible{ctx, bytes.NewReader(data)})
 	if err != nil && !(small && isAnimatedWebP(data)) {
 		return picture{}, false
 	}
@@ -47,7 +57,6 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 		pic.data, pic.mime, pic.width, pic.height = data, mime, width, height
 		return pic, true
 	}
-	width, height = within(width, height)
 	for ctx.Err() == nil {
 		pic.width, pic.height = width, height
 		if pic.data, pic.mime = encode(scale(decoded, lies, width, height), maxBase64); pic.data != nil {
@@ -59,6 +68,19 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 		width, height = max(1, width*3/4), max(1, height*3/4)
 	}
 	return picture{}, false
+}
+
+// interruptible is data that ends with its context: a few bytes of it can keep a decoder busy with many pixels.
+type interruptible struct {
+	ctx  context.Context
+	data *bytes.Reader
+}
+
+func (i interruptible) Read(p []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.data.Read(p)
 }
 
 // isAnimatedWebP reports whether data is what models may be able to see but package webp cannot decode.

@@ -17,7 +17,7 @@ import (
 const (
 	// maxSide is the most pixels in width and height before an image is scaled.
 	maxSide = 2000
-	// maxFile and maxPixels keep a hostile file from eating the worker's memory.
+	// maxFile and maxPixels, and maxDecoded, keep a hostile file from eating the worker's memory.
 	maxFile   = 64 << 20
 	maxPixels = 100_000_000
 
@@ -25,18 +25,18 @@ const (
 )
 
 func (r reader) image(ctx context.Context, file *os.File, mime string) (schemas.ToolResult, error) {
+	select {
+	case r.picture <- struct{}{}:
+		defer func() { <-r.picture }()
+	case <-ctx.Done():
+		return schemas.ToolResult{}, tools.Interrupted(ctx)
+	}
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return schemas.ToolResult{}, nodeerr.New(err, "read", "")
 	}
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
-	}
-	select {
-	case r.picture <- struct{}{}:
-		defer func() { <-r.picture }()
-	case <-ctx.Done():
-		return schemas.ToolResult{}, tools.Interrupted(ctx)
 	}
 	pic, ok := picture{}, false
 	if len(data) <= maxFile {

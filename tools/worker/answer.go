@@ -28,6 +28,13 @@ func (h toolHandler) answer(call *message.Message, req schemas.ToolRequest, resu
 	took time.Duration,
 ) ([]*message.Message, error) {
 	payload, err := fit(req.Answer(h.opts.ID, result, isError, took), h.room())
+	if err == nil {
+		if _, _, refused := schemas.ParseCommand(schemas.CommandToolResult, payload); refused != nil {
+			// The session would refuse it, and wait for another one for ever.
+			text := "The result of this call cannot be passed on: " + refused.Error()
+			payload, err = fit(req.Answer(h.opts.ID, schemas.ErrorResult(text), true, took), h.room())
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("worker: answer call %s of session %s: %w", req.Call, req.Session, err)
 	}

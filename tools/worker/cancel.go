@@ -36,6 +36,9 @@ func newCancels() *cancels {
 func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(), err error) {
 	prefix := strings.TrimSuffix(subjects.Cancel("*", "*"), "*.*")
 	sub, err := nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
+		if len(m.Header) > 0 {
+			return // nobody gives a cancellation one: it is a status that a server was made to send here
+		}
 		c.cancel(strings.TrimPrefix(m.Subject, prefix), string(m.Data))
 	})
 	if err != nil {

@@ -23,19 +23,23 @@ type projection struct {
 // reply is what a client has received of a message that is being streamed.
 type reply struct {
 	id       string
-	text     string
-	textAt   int  // content index of what was said last
-	started  bool // there was a TEXT_MESSAGE_START
+	text     strings.Builder // as the others: pieces may be many and small, and none costs what was said before it
+	textAt   int             // content index of what was said last
+	started  bool            // there was a TEXT_MESSAGE_START
 	open     string
-	thoughts string
-	calls    []sentCall
+	thoughts strings.Builder
+	calls    []*sentCall
 }
 
 type sentCall struct {
 	started, ended bool
-	name, args     string
+	name           string
+	args           strings.Builder
 	index          int // among the message's contents
 }
+
+// maxCalls is how many calls of a reply are shown before it is complete, which costs their square.
+const maxCalls = 256
 
 // What may be open in a reply; calls are open with their id.
 const (
@@ -134,13 +138,13 @@ func (p *projection) delta(r *reply, e schemas.StreamEvent) {
 	case schemas.StreamThinkingDelta:
 		p.think(r, e.Delta)
 	case schemas.StreamToolCallStart:
-		if e.ToolCall != nil && e.ToolCall.Name != "" {
-			r.calls = append(r.calls, sentCall{index: e.ContentIndex})
+		if e.ToolCall != nil && e.ToolCall.Name != "" && len(r.calls) < maxCalls {
+			r.calls = append(r.calls, &sentCall{index: e.ContentIndex})
 			p.call(r, len(r.calls)-1, e.ToolCall.Name, "")
 		}
 	case schemas.StreamToolCallDelta:
 		for n := range r.calls {
-			if c := &r.calls[n]; c.index == e.ContentIndex && !c.ended && r.open == callID(r.id, n) {
+			if c := r.calls[n]; c.index == e.ContentIndex && !c.ended && r.open == callID(r.id, n) {
 				p.call(r, n, "", e.Delta)
 			}
 		}
@@ -157,7 +161,7 @@ func (p *projection) say(r *reply, delta string) {
 		p.emit(event{Type: "TEXT_MESSAGE_START", MessageID: r.id, Role: "assistant"})
 		r.open, r.started = openText, true
 	}
-	r.text += delta
+	r.text.WriteString(delta)
 	p.emit(event{Type: "TEXT_MESSAGE_CONTENT", MessageID: r.id, Delta: delta})
 }
 
@@ -172,20 +176,20 @@ func (p *projection) think(r *reply, delta string) {
 		p.emit(event{Type: "REASONING_MESSAGE_START", MessageID: id, Role: "reasoning"})
 		r.open = openReasoning
 	}
-	r.thoughts += delta
+	r.thoughts.WriteString(delta)
 	p.emit(event{Type: "REASONING_MESSAGE_CONTENT", MessageID: id, Delta: delta})
 }
 
 // call goes on with the arguments of a reply's nth call, which is begun where it was not.
 func (p *projection) call(r *reply, n int, name, args string) {
-	c, id := &r.calls[n], callID(r.id, n)
+	c, id := r.calls[n], callID(r.id, n)
 	if !c.started {
 		p.close(r)
 		p.emit(event{Type: "TOOL_CALL_START", ToolCallID: id, ToolCallName: name, ParentMessageID: r.id})
 		r.open, c.started, c.name = id, true, name
 	}
 	if args != "" {
-		c.args += args
+		c.args.WriteString(args)
 		p.emit(event{Type: "TOOL_CALL_ARGS", ToolCallID: id, Delta: args})
 	}
 }
@@ -245,10 +249,10 @@ func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
 			thoughts.WriteString(t.Thinking)
 		}
 	}
-	if missing, ok := strings.CutPrefix(thoughts.String(), r.thoughts); ok && !r.started && len(r.calls) == 0 {
+	if missing, ok := strings.CutPrefix(thoughts.String(), r.thoughts.String()); ok && !r.started && len(r.calls) == 0 {
 		p.think(r, missing) // behind the reply's text it would come too late to be worth it
 	}
-	missing, ok := strings.CutPrefix(m.Content.JoinText(), r.text)
+	missing, ok := strings.CutPrefix(m.Content.JoinText(), r.text.String())
 	if !ok {
 		return false
 	}
@@ -259,13 +263,14 @@ func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
 	}
 	for n, c := range calls {
 		if n == len(r.calls) {
-			r.calls = append(r.calls, sentCall{})
+			r.calls = append(r.calls, new(sentCall))
 		}
 		if r.calls[n].started && r.calls[n].name != c.Name {
 			return false
 		}
-		missing, ok := strings.CutPrefix(arguments(c), r.calls[n].args)
-		if !ok && !sameJSON(arguments(c), r.calls[n].args) {
+		sent := r.calls[n].args.String()
+		missing, ok := strings.CutPrefix(arguments(c), sent)
+		if !ok && !sameJSON(arguments(c), sent) {
 			return false
 		}
 		if ok && missing != "" {

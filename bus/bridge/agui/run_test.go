@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -161,5 +162,37 @@ func TestBadInput(t *testing.T) {
 	}
 	if n := bustest.Queued(t, conn); n != 0 {
 		t.Errorf("%d commands were sent", n)
+	}
+}
+
+// Whoever serves a model, or executes tools, chooses the pieces. Many small ones behind a long text do not cost that
+// text each, nor many calls their square.
+func TestSmallPiecesOfALongReply(t *testing.T) {
+	_, _, say := folded(t)
+	long := strings.Repeat("x", 1<<20)
+	tool := &schemas.ToolCall{Name: "echo"}
+	say(text(long), schemas.StreamEvent{Type: schemas.StreamThinkingDelta, Delta: long},
+		schemas.StreamEvent{Type: schemas.StreamToolCallStart, ToolCall: tool},
+		schemas.StreamEvent{Type: schemas.StreamToolCallDelta, Delta: long})
+	var pieces []schemas.StreamEvent
+	for range 500 {
+		pieces = append(pieces, schemas.StreamEvent{Type: schemas.StreamToolCallDelta, Delta: "x"})
+	}
+	for range 500 {
+		pieces = append(pieces, text("x"), schemas.StreamEvent{Type: schemas.StreamThinkingDelta, Delta: "x"})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	say(pieces...)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+		t.Errorf("pieces of 1,500 bytes took %d MiB", took>>20)
+	}
+	pieces = nil
+	for range 2 * maxCalls {
+		pieces = append(pieces, schemas.StreamEvent{Type: schemas.StreamToolCallStart, ToolCall: tool})
+	}
+	if got := len(say(pieces...)); got > 2*maxCalls+1 {
+		t.Errorf("%d events of %d calls", got, len(pieces))
 	}
 }

@@ -65,17 +65,33 @@ func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 		return nil, err
 	}
 	for _, s := range page.Sessions {
-		f, err := p.open(ctx, p.b.c.Session(s.Session))
+		waiting, err := p.waiting(ctx, s.Session)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			// One session's data, which go ahead of its log where it is deleted, are not everybody's business. What can be
+			// read after all comes as a change: those begin with all that waits.
+			p.b.o.Logger.Warn("the approvals of a session cannot be read", "session", s.Session, "err", err)
+		default:
+			all = append(all, waiting...)
+		}
+	}
+	return all, nil
+}
+
+// waiting is what waits of a session.
+func (p *peer) waiting(ctx context.Context, session string) (all []map[string]any, err error) {
+	f, err := p.open(ctx, p.b.c.Session(session))
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range bridge.Waiting(&f.State) {
+		asked, err := f.Asked(ctx, c.Key)
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range bridge.Waiting(&f.State) {
-			asked, err := f.Asked(ctx, c.Key)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, approval(client.Approval{Session: s.Session, Time: c.Approval.RequestedAt, Request: *asked}))
-		}
+		all = append(all, approval(client.Approval{Session: session, Time: c.Approval.RequestedAt, Request: *asked}))
 	}
 	return all, nil
 }

@@ -35,8 +35,14 @@ type Event struct {
 // Projection makes the events. The zero value is before a session's first event. It is of one goroutine.
 type Projection struct {
 	state loop.State
-	sent  map[string]string // text that was streamed, by message
-	block map[string]int    // of the message's content, that was streamed last
+	sent  map[string]*sent // text that was streamed, by message
+	block map[string]int   // of the message's content, that was streamed last
+}
+
+// sent is what was streamed of a message. Pieces may be many and small: none costs what was said before it.
+type sent struct {
+	text  strings.Builder
+	runes int
 }
 
 // From returns the projection of what follows a state, which it takes over.
@@ -217,7 +223,7 @@ func (p *Projection) messageEnd(e *schemas.Event, d *schemas.MessageEnd) (out []
 	if !ok {
 		return nil
 	}
-	if rest, ok := strings.CutPrefix(m.Content.JoinText(), p.sent[d.MessageID]); ok && rest != "" {
+	if rest, ok := strings.CutPrefix(m.Content.JoinText(), p.said(d.MessageID)); ok && rest != "" {
 		out = append(out, Event{"text_delta", e.Seq, p.delta(d.MessageID, rest)})
 	}
 	delete(p.sent, d.MessageID)
@@ -274,12 +280,26 @@ func (p *Projection) update(u *schemas.Update) (out []Event) {
 	return out
 }
 
+// said is the text that was streamed of a message.
+func (p *Projection) said(message string) string {
+	if was := p.sent[message]; was != nil {
+		return was.text.String()
+	}
+	return ""
+}
+
 // delta goes on with a reply's text. Its index counts characters, so that one that comes again says where it belongs.
 func (p *Projection) delta(message, text string) TextDelta {
 	if p.sent == nil {
-		p.sent, p.block = map[string]string{}, map[string]int{}
+		p.sent, p.block = map[string]*sent{}, map[string]int{}
 	}
-	d := TextDelta{MessageID: message, Delta: text, Index: utf8.RuneCountInString(p.sent[message])}
-	p.sent[message] += text
+	was := p.sent[message]
+	if was == nil {
+		was = new(sent)
+		p.sent[message] = was
+	}
+	d := TextDelta{MessageID: message, Delta: text, Index: was.runes}
+	was.text.WriteString(text)
+	was.runes += utf8.RuneCountInString(text)
 	return d
 }

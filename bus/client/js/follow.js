@@ -7,6 +7,8 @@ const LIVE_MESSAGES = 4096; // that wait for a slow reader; what comes then is d
 const FIRST_CHECK = 250; // ms after which a quiet log is asked whether it has more; then twice that, and so on
 const LAST_CHECK = 5000;
 const MIN_CATCH_UP = 250; // ms between two readings because of an update, which anybody can cause
+const MAX_STREAMED = 32 << 20; // characters of a reply's updates: whoever executes tools may publish them without an end
+const UPDATE_COST = 64; // what each and each of its parts counts besides
 
 /** A subscription to a part of the live feed. */
 export class Tap {
@@ -240,7 +242,7 @@ export class Follower {
       case "message_start":
         this.#open.delete(this.#message);
         this.#message = e.seq;
-        this.#open.set(e.seq, { n: 0, time: "" });
+        this.#open.set(e.seq, { n: 0, time: "", message: true, size: 0 });
         break;
       case "message_end":
         this.#open.delete(this.#message);
@@ -258,10 +260,23 @@ export class Follower {
 
   *#update(s, u) {
     if (fits(s, u) !== "next") return;
+    if (s.message && (s.size += sizeOf(u)) > MAX_STREAMED) {
+      s.torn = true; // the rest comes with its message_end
+      return;
+    }
     s.n = u.n;
     s.time = u.time;
     yield { update: u };
   }
+}
+
+/** What a message's update counts for whoever keeps it. */
+function sizeOf(u) {
+  let size = UPDATE_COST;
+  for (const e of u.data.assistantMessageEvents) {
+    size += UPDATE_COST + (e.delta ?? e.content ?? "").length + (e.id ?? "").length + (e.toolName ?? "").length;
+  }
+  return size;
 }
 
 /**
@@ -269,7 +284,9 @@ export class Follower {
  * begin at 1 again when the call is executed again: what tells the executions apart is their time.
  */
 function fits(s, u) {
-  if (u.type === "tool_execution_update") {
+  const tool = u.type === "tool_execution_update";
+  if (tool === Boolean(s.message)) return "known"; // it says that it is what its event is not
+  if (tool) {
     const later = Date.parse(u.time) - (Date.parse(s.time) || 0);
     return later > 0 || (later === 0 && u.n > s.n) ? "next" : "known";
   }

@@ -121,7 +121,7 @@ export function updateOf(session, m) {
   if (id?.[1] !== session || (type !== "message_update" && type !== "tool_execution_update")) return undefined;
   try {
     const data = JSON.parse(text(m));
-    const fits = type === "message_update" ? Array.isArray(data.assistantMessageEvents) && data.assistantMessageEvents.every(isPiece)
+    const fits = type === "message_update" ? data.messageId === `m${id[2]}` && Array.isArray(data.assistantMessageEvents) && data.assistantMessageEvents.every(isPiece)
       : isResult(data.partialResult) && isText(data.call);
     return fits ? {
       session, event: Number(id[2]), n: Number(id[3]), type, time: header(m, "ce-time"), runId: header(m, "ce-runid"), data,

@@ -1,0 +1,104 @@
+package registry_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// answerAt has the server answer at a subject, as whoever may publish anything can have it done: a stream's
+// acknowledgement, the state of a stream, a stored message, and that there is none. It returns once a message of ours
+// behind them is stored.
+func answerAt(t *testing.T, c *bus.Conn, subject string) {
+	t.Helper()
+	stored := "agent.evt.s1"
+	_, err := c.JetStream().Publish(bustest.Deadline(t), stored, []byte(`{"description":"a stored message"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range []string{"agent.cmd.s1.prompt", "$JS.API.STREAM.INFO.AGENT_EVT",
+		"$JS.API.DIRECT.GET.AGENT_EVT." + stored, "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none"} {
+		before := messages(t, c, subject)
+		if err := c.NATS().PublishMsg(&nats.Msg{Subject: asked, Reply: subject}); err != nil {
+			t.Fatal(err)
+		}
+		bustest.Eventually(t, "the answer to "+asked+" is stored", func() bool { return messages(t, c, subject) > before })
+	}
+}
+
+// messages is the sequence of the newest message on a bucket's subject.
+func messages(t *testing.T, c *bus.Conn, subject string) uint64 {
+	t.Helper()
+	stream, err := c.JetStream().Stream(bustest.Deadline(t), "KV_"+strings.Split(subject, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.LastSeq
+}
+
+// An answer of a server in the place of a profile is not an empty one, which would have neither approvals nor limits:
+// who follows the bucket goes on with the profile that was there, and who comes later gets none.
+func TestAnAnswerOfAServerIsNoProfile(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	kv := profileBucket(t, c)
+	if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(`{"approval":{"tools":["*"]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	profiles := registry.NewProfiles(c, errNone, nil)
+	t.Cleanup(profiles.Close)
+	strict := func(p schemas.Profile, err error) bool {
+		return err == nil && p.Approval != nil && p.Approval.Asks("bash")
+	}
+	if p, err := profiles.Profile(bustest.Deadline(t), "coder"); !strict(p, err) {
+		t.Fatalf("profile %+v, %v", p, err)
+	}
+	answerAt(t, c, "$KV.agent_profiles.coder")
+	answerAt(t, c, "$KV.agent_profiles.writer")
+	if _, err := kv.Put(bustest.Deadline(t), "behind", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "all has been seen", func() bool {
+		_, err := profiles.Profile(bustest.Deadline(t), "behind")
+		return err == nil
+	})
+	if p, err := profiles.Profile(bustest.Deadline(t), "coder"); !strict(p, err) {
+		t.Errorf("who followed the bucket has %+v, %v", p, err)
+	}
+
+	late := registry.NewProfiles(c, errNone, nil)
+	t.Cleanup(late.Close)
+	for _, name := range []string{"coder", "writer"} {
+		p, err := late.Profile(bustest.Deadline(t), name)
+		if err == nil || !strings.Contains(err.Error(), "answer of a NATS server") {
+			t.Errorf("profile %s of who comes later: %+v, %v", name, p, err)
+		}
+	}
+	if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(`{"approval":{"tools":["*"]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "it can be put again", func() bool { return strict(late.Profile(bustest.Deadline(t), "coder")) })
+}
+
+// A worker's announcement stays while its worker lives, whatever a server answers there.
+func TestAnAnswerOfAServerTakesNoToolAway(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	bustest.Announce(t, c, "w1", schemas.ToolDefinition{Name: "bash", Description: "x", Parameters: []byte(`{}`)})
+	box := registry.NewToolbox(c, nil)
+	t.Cleanup(box.Close)
+	if err := box.Wait(bustest.Deadline(t), "bash"); err != nil {
+		t.Fatal(err)
+	}
+	answerAt(t, c, "$KV.agent_tools.bash.w1")
+	bustest.Announce(t, c, "w1", schemas.ToolDefinition{Name: "ls", Description: "x", Parameters: []byte(`{}`)})
+	if err := box.Wait(bustest.Deadline(t), "bash", "ls"); err != nil {
+		t.Error(err)
+	}
+}

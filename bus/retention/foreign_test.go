@@ -1,0 +1,79 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/bus/retention"
+	"github.com/loopbus/loopbus/bus/streams"
+)
+
+// answerAt has the server answer at a subject of the bucket of deletions.
+func (w *world) answerAt(subject string) {
+	w.t.Helper()
+	stored := func() uint64 {
+		stream, err := w.conn.JetStream().Stream(bustest.Deadline(w.t), "KV_agent_deletions")
+		w.must(err)
+		return stream.CachedInfo().State.LastSeq
+	}
+	before := stored()
+	w.must(w.conn.NATS().PublishMsg(&nats.Msg{Subject: w.conn.Subjects().LiveUpdate("other"), Reply: subject,
+		Data: []byte(`{}`)}))
+	bustest.Eventually(w.t, "the answer is stored", func() bool { return stored() > before })
+}
+
+// An acknowledgement of a server in the place of the record of a deletion is none: without a fence nothing is deleted,
+// and what has gone on is kept.
+func TestAnAnswerOfAServerIsNoDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill("s1")
+	d := w.deleter(retention.Options{})
+	const subject = "$KV.agent_deletions.session.s1"
+	w.answerAt(subject)
+	w.must(d.Resume(bustest.Deadline(t), "s1"))
+	if n := len(w.places("s1")); n != 8 {
+		t.Errorf("after the answer, the session has %d places", n)
+	}
+	w.answerAt(subject)
+	_, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1", At: 1 << 40})
+	if !errors.Is(err, retention.ErrBusy) {
+		t.Errorf("a session that has gone on was deleted: %v", err)
+	}
+	w.answerAt(subject)
+	if _, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1"}); err != nil {
+		t.Errorf("the answer prevents the deletion: %v", err)
+	}
+	if left := w.places("s1"); len(left) != 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// An answer in the place of the lease holds it as long as a keeper that has died would.
+func TestAnAnswerOfAServerIsNoKeeper(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
+		return streams.Setup(ctx, w.conn, streams.Options{})
+	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
+	t.Cleanup(ix.Close)
+	w.answerAt("$KV.agent_deletions.lease")
+	w.ended("s1", "", time.Hour, 1)
+	deleted := make(chan string, 1)
+	k := retention.NewKeeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
+		Interval: 300 * time.Millisecond, OnDeleted: func(reason string) { deleted <- reason },
+		Rules: map[string]retention.Rule{"": {MaxAge: time.Minute}}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = k.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	if got := bustest.Within(t, deleted); got != retention.ReasonAge {
+		t.Errorf("deleted for %s", got)
+	}
+}

@@ -1,0 +1,102 @@
+package read
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+	"image/color"
+)
+
+// maxDecoded is the most memory that decoding and scaling one picture may take, in bytes. A photo of 48 megapixels
+// takes about 500 MiB, most of it while it is scaled.
+const maxDecoded = 768 << 20
+
+// decodedBytes is at least the memory that the decoder of a format takes for a picture. A few hundred bytes of a file
+// can stand for as many pixels as its header says, so this is counted before anything is decoded.
+func decodedBytes(data []byte, format string, config image.Config) int64 {
+	pixels := int64(config.Width) * int64(config.Height)
+	switch format {
+	case "jpeg":
+		return jpegBytes(data, int64(config.Width), int64(config.Height))
+	case "png":
+		return pixels * pngBytes(data, config.ColorModel)
+	case "gif":
+		return 2 * pixels // once more, to bring interlaced lines into order
+	}
+	return 8 * pixels // WebP: a palette is replaced in a copy
+}
+
+// pngBytes is the memory for a pixel of a PNG.
+func pngBytes(data []byte, model color.Model) int64 {
+	const interlace = 28 // in the header, which comes first
+	transparent := bytes.Contains(data, []byte("tRNS"))
+	each := int64(4)
+	if _, ok := model.(color.Palette); ok || model == color.GrayModel && !transparent {
+		each = 1
+	}
+	switch model {
+	case color.Gray16Model, color.RGBA64Model, color.NRGBA64Model:
+		each = 8
+	}
+	if len(data) > interlace && data[interlace] != 0 {
+		return 2 * each // each pass is a picture of its own
+	}
+	return each
+}
+
+// jpegBytes is the memory for a JPEG: for each sample of a component a byte and, if the picture is progressive, its
+// coefficient of four bytes; then a copy in another color model, if there is one.
+func jpegBytes(data []byte, width, height int64) int64 {
+	const jfifOrNot, black = 3, 4
+	frame, progressive := jpegFrame(data)
+	if len(frame) < 9 || len(frame) < 6+3*int(frame[5]) || frame[7]>>4 == 0 || frame[7]&15 == 0 {
+		return 24 * width * height // the most that there is
+	}
+	count := frame[5]
+	h, v := int64(frame[7]>>4), int64(frame[7]&15)
+	units := ((width + 8*h - 1) / (8 * h)) * ((height + 8*v - 1) / (8 * v))
+	samples := int64(0)
+	for i := range int(count) {
+		sampling := frame[6+3*i+1]
+		samples += 64 * units * int64(sampling>>4) * int64(sampling&15)
+	}
+	total := samples
+	if progressive {
+		total += 4 * samples
+	}
+	if count == black || count == jfifOrNot &&
+		(bytes.Contains(data, []byte("Adobe")) || frame[6] == 'R' && frame[9] == 'G' && frame[12] == 'B') {
+		total += 4 * width * height
+	}
+	return total
+}
+
+// jpegFrame finds the header of a JPEG's picture, without its length. It is nil where the decoder may see another one:
+// it skips what does not belong between segments.
+func jpegFrame(data []byte) (header []byte, progressive bool) {
+	const firstFrame, progressiveFrame, startOfImage, startOfScan = 0xC0, 0xC2, 0xD8, 0xDA
+	for rest := data[min(2, len(data)):]; len(rest) >= 4 && rest[0] == 0xFF && rest[1] >= firstFrame; {
+		marker, size := rest[1], int(binary.BigEndian.Uint16(rest[2:]))+2
+		if size < 4 || size > len(rest) || marker == 0xFF || marker >= 0xD0 && marker <= startOfScan {
+			break
+		}
+		if marker <= progressiveFrame {
+			return rest[4:size], marker == progressiveFrame
+		}
+		rest = rest[size:]
+	}
+	return nil, false
+}
+
+// scaledBytes is the memory that scaling to a size takes: columns are brought to their width first, as four numbers
+// for each pixel, and every row and column has its share of about four of the others. Then there is the result, as it
+// lies, upright and encoded.
+func scaledBytes(from image.Config, lies orientation, width, height int) int64 {
+	const number, share = 8, 16
+	if lies.sideways() {
+		width, height = height, width
+	}
+	between := 4 * number * int64(width) * int64(from.Height)
+	shares := 5 * share * (int64(max(from.Width, width)) + int64(max(from.Height, height)))
+	return between + shares + 12*int64(width)*int64(height)
+}
