@@ -10,7 +10,7 @@ import (
 )
 
 // atOnce is how many tests run at once. They wait for elections most of the time.
-const atOnce = 12
+const atOnce = 6
 
 func TestMain(m *testing.M) {
 	cluster.Main()

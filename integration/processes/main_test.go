@@ -21,7 +21,7 @@ const (
 )
 
 // atOnce is how many tests run at once. They wait for processes most of the time.
-const atOnce = 12
+const atOnce = 8
 
 func TestMain(m *testing.M) {
 	listen := os.Getenv(listenVariable)

@@ -31,11 +31,17 @@ func (s *System) LogOf(tb testing.TB, session string) []schemas.Event {
 // Verify fails the test if a session's log, or its snapshot, is not what a runner has to leave.
 func Verify(tb testing.TB, store *eventstore.Store, session string) eventstore.Report {
 	tb.Helper()
-	report, err := store.Verify(tb.Context(), session,
-		eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(session)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	var report eventstore.Report
+	// A cluster that elects leaders may leave the question without an answer.
+	Eventually(tb, "session "+session+" is verified", func() bool {
+		var err error
+		report, err = store.Verify(tb.Context(), session,
+			eventstore.VerifyOptions{Version: loop.FoldVersion, Refold: refold(session)})
+		if err != nil {
+			tb.Logf("verify session %s: %v", session, err)
+		}
+		return err == nil
+	})
 	if !report.OK() {
 		tb.Errorf("session %s: %v", session, report.Bad)
 	}
