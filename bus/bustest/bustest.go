@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
@@ -214,24 +213,6 @@ func Messages(t testing.TB, c *bus.Conn, stream string) uint64 {
 		t.Fatal(err)
 	}
 	return s.CachedInfo().State.Msgs
-}
-
-// TimerWaits reports whether a timer of a session waits, whichever process has set it.
-func TimerWaits(ctx context.Context, c *bus.Conn, session, name string) (bool, error) {
-	s, err := c.JetStream().Stream(ctx, schemas.StreamTimers)
-	if err != nil {
-		return false, err
-	}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(c.Subjects().Schedule(session, "*")))
-	if err != nil {
-		return false, err
-	}
-	for subject := range info.State.Subjects {
-		if bus.TimerName(subject) == name {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // Announce puts a tool into the bucket of announced tools, as a worker does.
