@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,50 +72,33 @@ func (t *Timers) schedule(ctx context.Context, session string, at time.Time, tim
 // Cancel takes a timer back, whichever process has set it. It is no error if there is none; one that has fired already
 // is in the inbox and stays.
 func (t *Timers) Cancel(ctx context.Context, session string, name string) error {
-	err := checkTimer(session, name)
-	var stream jetstream.Stream
-	if err == nil {
-		stream, err = t.conn.js.Stream(ctx, schemas.StreamTimers)
-	}
-	var set []string
-	if err == nil {
-		set, err = t.waiting(ctx, stream, session)
-	}
-	for _, subject := range set {
-		if err == nil && TimerName(subject) == name {
-			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
-		}
-	}
-	if err != nil {
+	if err := t.cancel(ctx, session, name); err != nil {
 		return fmt.Errorf("bus: take back timer %q of session %s: %w", name, session, err)
 	}
 	return nil
 }
 
-// Set reports whether a timer waits, whichever process has set it.
-func (t *Timers) Set(ctx context.Context, session, name string) (bool, error) {
-	err := checkTimer(session, name)
-	var stream jetstream.Stream
-	if err == nil {
-		stream, err = t.conn.js.Stream(ctx, schemas.StreamTimers)
+func (t *Timers) cancel(ctx context.Context, session, name string) error {
+	if err := checkTimer(session, name); err != nil {
+		return err
 	}
-	var set []string
-	if err == nil {
-		set, err = t.waiting(ctx, stream, session)
-	}
+	stream, err := t.conn.js.Stream(ctx, schemas.StreamTimers)
 	if err != nil {
-		return false, fmt.Errorf("bus: look for timer %q of session %s: %w", name, session, err)
+		return err
 	}
-	return slices.ContainsFunc(set, func(subject string) bool { return TimerName(subject) == name }), nil
-}
-
-// waiting are the subjects of a session's timers.
-func (t *Timers) waiting(ctx context.Context, stream jetstream.Stream, session string) ([]string, error) {
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(t.conn.subjects.Schedule(session, "*")))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return slices.Collect(maps.Keys(info.State.Subjects)), nil
+	for subject := range info.State.Subjects {
+		if TimerName(subject) != name {
+			continue
+		}
+		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TimerName is the name of the timer that waits on a subject.

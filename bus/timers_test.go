@@ -98,7 +98,7 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 	}
 	bustest.Eventually(t, "the inbox is empty", func() bool { return bustest.Queued(t, c) == 0 })
 	waiting := func(name string) bool {
-		set, err := timers.Set(bustest.Deadline(t), "s1", name)
+		set, err := bustest.TimerWaits(bustest.Deadline(t), c, "s1", name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -64,9 +64,8 @@ func announce(t *testing.T, s *system.System, tool string) {
 // untilTimer waits until the session's timer is stored: it is set concurrently with the run.
 func untilTimer(t *testing.T, s *system.System, session string) {
 	t.Helper()
-	timers := bus.NewTimers(s.Conn)
 	for end := time.Now().Add(system.Deadline); time.Now().Before(end); {
-		if set, err := timers.Set(t.Context(), session, schemas.TimerRunDeadline); err == nil && set {
+		if set, err := bustest.TimerWaits(t.Context(), s.Conn, session, schemas.TimerRunDeadline); err == nil && set {
 			return
 		}
 	}

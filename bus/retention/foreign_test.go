@@ -9,9 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
-	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/retention"
-	"github.com/loopbus/loopbus/bus/streams"
 )
 
 // answerAt has the server answer at a subject of the bucket of deletions.
@@ -59,10 +57,7 @@ func TestAnAnswerOfAServerIsNoDeletion(t *testing.T) {
 func TestAnAnswerOfAServerIsNoKeeper(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
-		return streams.Setup(ctx, w.conn, streams.Options{})
-	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
-	t.Cleanup(ix.Close)
+	ix := w.index()
 	w.answerAt("$KV.agent_deletions.lease")
 	w.ended("s1", "", time.Hour, 1)
 	deleted := make(chan string, 1)

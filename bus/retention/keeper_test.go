@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus/bustest"
-	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/retention"
-	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -48,10 +46,7 @@ func TestTheKeeperKeepsRules(t *testing.T) {
 	for i := range 5 { // 0 is the youngest
 		w.ended(fmt.Sprintf("big%d", i), "big", time.Duration(i)*hour, 20<<10)
 	}
-	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
-		return streams.Setup(ctx, w.conn, streams.Options{})
-	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
-	t.Cleanup(ix.Close)
+	ix := w.index()
 	left := func() (names []string) {
 		for info, err := range w.store.Sessions(bustest.Deadline(t)) {
 			w.must(err)
@@ -89,10 +84,7 @@ func TestTheKeeperKeepsRules(t *testing.T) {
 func TestOneKeeperWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
-		return streams.Setup(ctx, w.conn, streams.Options{})
-	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
-	t.Cleanup(ix.Close)
+	ix := w.index()
 	deleted := make(chan string, 100)
 	run := func(id string) (stop func()) {
 		k := retention.NewKeeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,

@@ -1,6 +1,7 @@
 package retention_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/retention"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -38,6 +41,15 @@ func newWorld(t *testing.T) *world {
 func (w *world) deleter(o retention.Options) *retention.Deleter {
 	o.Store = w.store
 	return retention.NewDeleter(w.conn, o)
+}
+
+// index opens the index of sessions until the test ends.
+func (w *world) index() *index.Index {
+	ix := index.Open(w.conn, index.Options{Logs: w.store, Setup: func(ctx context.Context) error {
+		return streams.Setup(ctx, w.conn, streams.Options{})
+	}, Check: 50 * time.Millisecond, Grace: time.Millisecond})
+	w.t.Cleanup(ix.Close)
+	return ix
 }
 
 // open opens a log as a runner does that knows of deletions.

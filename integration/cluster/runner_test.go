@@ -19,6 +19,12 @@ import (
 // build makes the runner's program, once for all tests, and returns the directory it is in.
 var build = system.Programs("cmd/runner")
 
+// What a runner logs, once, when nothing can be stored, and when it can be again.
+const (
+	saysStalled = "cannot renew the runner's entry"
+	saysGoesOn  = "renewed the runner's entry again"
+)
+
 // runner is cmd/runner in a process of its own.
 type runner struct {
 	t   *testing.T
@@ -105,4 +111,25 @@ func (r *runner) untilUnready() (reason string) {
 		return !ready
 	})
 	return reason
+}
+
+// untilStalled waits until the runner has logged that nothing is stored. It does so with the first renewal of its entry
+// that fails after it is not ready any more.
+func (r *runner) untilStalled() {
+	r.t.Helper()
+	system.Eventually(r.t, "the runner logs that nothing is stored", func() bool { return len(r.lines(saysStalled)) > 0 })
+}
+
+// checkGoesOn wants the runner to log as often that it goes on as that it is stalled: once, or two times more, because a
+// server that joins in again may cost the others their leaders, and the runner its entry.
+func (r *runner) checkGoesOn() {
+	r.t.Helper()
+	var stalled, goesOn int
+	system.Eventually(r.t, "it logs as often that it goes on as that it does not", func() bool {
+		stalled, goesOn = len(r.lines(saysStalled)), len(r.lines(saysGoesOn))
+		return goesOn == stalled
+	})
+	if stalled < 1 || stalled > 3 {
+		r.t.Errorf("it logs %d times that nothing is stored, %d times that it is again", stalled, goesOn)
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/wire"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -131,7 +131,7 @@ func (w *witness) atRest() bool {
 }
 
 func (w *witness) timerIsSet(name string) bool {
-	set, err := bus.NewTimers(w.tr.conn).Set(w.tr.ctx, w.session, name)
+	set, err := bustest.TimerWaits(w.tr.ctx, w.tr.conn, w.session, name)
 	return err == nil && set
 }
 

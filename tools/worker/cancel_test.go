@@ -7,8 +7,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
-	"github.com/loopbus/loopbus/schemas"
-	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
@@ -17,16 +15,7 @@ import (
 func TestAStatusOfAServerCancelsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	begun, pass := make(chan string, 1), make(chan struct{})
-	tool := tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "gate"},
-		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
-			begun <- string(call.Key)
-			select {
-			case <-pass:
-			case <-ctx.Done():
-			}
-			return schemas.TextResult("passed"), tools.Interrupted(ctx)
-		}}
+	tool, begun, pass := gate()
 	r.serve(func(ctx context.Context) error { return worker.Serve(ctx, r.client, tool) })
 	r.call("gate", `{}`)
 	bustest.Within(t, begun)

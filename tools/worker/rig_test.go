@@ -15,6 +15,7 @@ import (
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
 )
 
 func TestMain(m *testing.M) { bustest.Main(m) }
@@ -193,4 +194,18 @@ func (r *rig) empty() {
 		stream, err := r.js.Stream(r.t.Context(), schemas.StreamTools)
 		return err == nil && stream.CachedInfo().State.Msgs == 0
 	})
+}
+
+// gate is a tool whose calls say that they have begun, and wait until pass is closed.
+func gate() (tool tools.Tool, begun <-chan string, pass chan struct{}) {
+	entered, pass := make(chan string, 8), make(chan struct{})
+	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "gate"},
+		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
+			entered <- string(call.Key)
+			select {
+			case <-pass:
+			case <-ctx.Done():
+			}
+			return schemas.TextResult("passed"), tools.Interrupted(ctx)
+		}}, entered, pass
 }

@@ -112,16 +112,7 @@ func TestServeRemakesItsConsumer(t *testing.T) {
 func TestServeTakesACallForAFreeSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	begun, pass := make(chan string, 8), make(chan struct{})
-	tool := tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "gate"},
-		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
-			begun <- string(call.Key)
-			select {
-			case <-pass:
-			case <-ctx.Done():
-			}
-			return schemas.TextResult("passed"), tools.Interrupted(ctx)
-		}}
+	tool, begun, pass := gate()
 	w, err := worker.New(worker.Options{ID: "w1", NC: r.client, Tools: []tools.Tool{tool}, Concurrency: 2})
 	if err != nil {
 		t.Fatal(err)
