@@ -120,8 +120,8 @@ func (r *runner) untilStalled() {
 	system.Eventually(r.t, "the runner logs that nothing is stored", func() bool { return len(r.lines(saysStalled)) > 0 })
 }
 
-// checkGoesOn wants the runner to log as often that it goes on as that it is stalled: once, or two times more, because a
-// server that joins in again may cost the others their leaders, and the runner its entry.
+// checkGoesOn wants the runner to log as often that it goes on as that it is stalled, once to three times: a server that
+// joins in again may cost the others their leaders, and the runner its entry once more.
 func (r *runner) checkGoesOn() {
 	r.t.Helper()
 	var stalled, goesOn int
