@@ -120,8 +120,8 @@ func (r *runner) untilStalled() {
 	system.Eventually(r.t, "the runner logs that nothing is stored", func() bool { return len(r.lines(saysStalled)) > 0 })
 }
 
-// checkGoesOn wants the runner to log as often that it goes on as that it is stalled, once to three times: a server that
-// joins in again may cost the others their leaders, and the runner its entry once more.
+// checkGoesOn wants the runner to log as often that it goes on as that it is stalled. It may do so up to three times: a
+// server that joins in again may cost the others their leaders, and the runner its entry.
 func (r *runner) checkGoesOn() {
 	r.t.Helper()
 	var stalled, goesOn int
