@@ -22,8 +22,8 @@ type snapshotHeader struct {
 	Digest  string `json:"digest"`           // SHA-256 of the state as stored
 }
 
-// maxState is the largest state that is saved and read, in bytes. The largest that is known has the 32 MiB that may wait
-// in a session's queues, besides its context.
+// maxState is the largest state that is saved and read, in bytes. It has the session's context, and besides the 32 MiB
+// that may wait in its queues.
 const maxState = 256 << 20
 
 // compressAbove is the size from which compressing a state pays.
