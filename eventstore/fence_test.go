@@ -77,6 +77,9 @@ func TestAFenceCountsOnlyWithItsDeletion(t *testing.T) {
 	s, _ := newJetStream(t, eventstore.Options{Deleting: known})
 	for session, id := range map[string]string{"s1": "d1", "s2": "d1", "s3": "d2"} {
 		mustAppend(t, open(t, s, session), event(session, 1, "a"))
+		if found, err := s.Fenced(t.Context(), session, ""); err != nil || found != 0 {
+			t.Errorf("session %s: fence of no deletion at %d, %v", session, found, err)
+		}
 		at, err := s.Fence(t.Context(), session, id, tailOf(t, s, session))
 		if err != nil {
 			t.Fatal(err)

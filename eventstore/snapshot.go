@@ -64,6 +64,13 @@ func loadSnapshot(ctx context.Context, k keeper, session string, version int,
 var errBadSnapshot = errors.New("snapshot not usable")
 
 func (s *Store) snapshotObject(ctx context.Context, name string) ([]byte, error) {
+	size, err := s.PayloadSize(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxState {
+		return nil, fmt.Errorf("%w: %s has %d bytes, more than %d", errBadSnapshot, name, size, maxState)
+	}
 	data, err := s.object(ctx, name)
 	if errors.Is(err, errLost) {
 		err = fmt.Errorf("%w: %s: %w", errBadSnapshot, name, err)

@@ -22,6 +22,10 @@ type snapshotHeader struct {
 	Digest  string `json:"digest"`           // SHA-256 of the state as stored
 }
 
+// maxState is the largest state that is saved and read, in bytes. It has the session's context, and besides the 32 MiB
+// that may wait in its queues.
+const maxState = 256 << 20
+
 // compressAbove is the size from which compressing a state pays.
 const compressAbove = 1 << 10
 
@@ -32,6 +36,9 @@ func snapshotObjectName(key string) string { return "snapshot." + key }
 
 // encodeSnapshot returns a snapshot's value and, if the state is above limit, what goes to the object store.
 func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (value, object []byte, err error) {
+	if len(state) > maxState {
+		return nil, nil, fmt.Errorf("state has %d bytes, more than %d", len(state), maxState)
+	}
 	if len(state) > compressAbove {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -72,10 +79,24 @@ func (h snapshotHeader) unpack(stored []byte) ([]byte, error) {
 	if !h.Gzip {
 		return stored, nil
 	}
-	r, err := gzip.NewReader(bytes.NewReader(stored))
+	size, err := inflate(io.Discard, stored) // so that a few bytes do not take the memory of many
 	if err != nil {
 		return nil, err
 	}
-	state, err := io.ReadAll(r)
-	return state, errors.Join(err, r.Close())
+	state := bytes.NewBuffer(make([]byte, 0, size))
+	_, err = inflate(state, stored)
+	return state.Bytes(), err
+}
+
+// inflate writes what was compressed, unless that is more than a state may have.
+func inflate(w io.Writer, stored []byte) (size int64, err error) {
+	r, err := gzip.NewReader(bytes.NewReader(stored))
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(w, io.LimitReader(r, maxState+1))
+	if err == nil && size > maxState {
+		err = fmt.Errorf("state has more than %d bytes", maxState)
+	}
+	return size, errors.Join(err, r.Close())
 }

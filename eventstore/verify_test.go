@@ -2,7 +2,11 @@ package eventstore_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -274,6 +278,44 @@ func (d *damage) rewriteSnapshot(old, replacement string) {
 	}
 }
 
+// putSnapshot puts a state in place of the snapshot's, with the digest it has to have.
+func (d *damage) putSnapshot(stored []byte, gzip bool) {
+	d.t.Helper()
+	kv, err := d.js.KeyValue(d.t.Context(), schemas.BucketSnapshots)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	entry, err := kv.Get(d.t.Context(), "s1.v1")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var header map[string]any
+	line, _, _ := bytes.Cut(entry.Value(), []byte("\n"))
+	if err := json.Unmarshal(line, &header); err != nil {
+		d.t.Fatal(err)
+	}
+	header["digest"], header["gzip"] = fmt.Sprintf("%x", sha256.Sum256(stored)), gzip
+	line, err = json.Marshal(header)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := kv.Put(d.t.Context(), "s1.v1", append(append(line, '\n'), stored...)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// bomb is a gzip of a few hundred kilobytes that holds 272 MiB.
+func bomb(t *testing.T) []byte {
+	t.Helper()
+	var member bytes.Buffer
+	w := gzip.NewWriter(&member)
+	_, err := w.Write(make([]byte, 16<<20))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Repeat(member.Bytes(), 17)
+}
+
 // A snapshot that does not belong to the log is not an error, and not trusted either.
 func TestSnapshotNotTrusted(t *testing.T) {
 	t.Parallel()
@@ -288,6 +330,7 @@ func TestSnapshotNotTrusted(t *testing.T) {
 		{"beyond the head", func(d *damage) { d.rewriteSnapshot(`"seq":2`, `"seq":4`) }, "the log ends at 3"},
 		{"another version inside", func(d *damage) { d.rewriteSnapshot(`"version":1`, `"version":2`) }, "version 2"},
 		{"altered state", func(d *damage) { d.rewriteSnapshot("\nstate", "\nother") }, "SHA-256"},
+		{"a small one that is large", func(d *damage) { d.putSnapshot(bomb(d.t), true) }, "more than 268435456"},
 		{"no snapshot at all", func(d *damage) { d.rewriteSnapshot("\n", " ") }, "no header line"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -42,8 +42,8 @@ type Image struct {
 	MimeType string `json:"mimeType"`
 }
 
-// ToolCall is a model's request to run a tool. Arguments is the JSON object exactly as the model gave it: member order
-// is part of what validation errors quote. ThoughtSignature is kept byte for byte.
+// ToolCall is a model's request to run a tool. Arguments is the JSON exactly as the model gave it, an object unless the
+// model was mistaken: member order is part of what validation errors quote. ThoughtSignature is kept byte for byte.
 type ToolCall struct {
 	ID               string          `json:"id"`
 	Name             string          `json:"name"`

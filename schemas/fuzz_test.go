@@ -31,31 +31,30 @@ func FuzzDecodeMessage(f *testing.F) {
 }
 
 func FuzzDecodeEventData(f *testing.F) {
-	addExamples(f, "events", func(name string, raw []byte) { f.Add(name, raw) })
-	f.Fuzz(func(t *testing.T, name string, raw []byte) {
-		decode := func(raw []byte) (any, error) { return schemas.DecodeEventData(schemas.EventType(name), raw) }
-		if v, err := decode(raw); err == nil {
-			again(t, v, decode)
-		}
+	fuzzNamed(f, "events", func(name string, raw []byte) (any, error) {
+		return schemas.DecodeEventData(schemas.EventType(name), raw)
 	})
 }
 
 func FuzzDecodeUpdateData(f *testing.F) {
-	addExamples(f, "updates", func(name string, raw []byte) { f.Add(name, raw) })
-	f.Fuzz(func(t *testing.T, name string, raw []byte) {
-		decode := func(raw []byte) (any, error) { return schemas.DecodeUpdateData(schemas.EventType(name), raw) }
-		if v, err := decode(raw); err == nil {
-			again(t, v, decode)
-		}
+	fuzzNamed(f, "updates", func(name string, raw []byte) (any, error) {
+		return schemas.DecodeUpdateData(schemas.EventType(name), raw)
 	})
 }
 
 func FuzzDecodeCommandData(f *testing.F) {
-	addExamples(f, "commands", func(name string, raw []byte) { f.Add(name, raw) })
+	fuzzNamed(f, "commands", func(name string, raw []byte) (any, error) {
+		return schemas.DecodeCommandData(schemas.CommandKind(name), raw)
+	})
+}
+
+// fuzzNamed is about what is decoded by its name.
+func fuzzNamed(f *testing.F, folder string, decode func(name string, raw []byte) (any, error)) {
+	addExamples(f, folder, func(name string, raw []byte) { f.Add(name, raw) })
 	f.Fuzz(func(t *testing.T, name string, raw []byte) {
-		decode := func(raw []byte) (any, error) { return schemas.DecodeCommandData(schemas.CommandKind(name), raw) }
-		if v, err := decode(raw); err == nil {
-			again(t, v, decode)
+		named := func(raw []byte) (any, error) { return decode(name, raw) }
+		if v, err := named(raw); err == nil {
+			again(t, v, named)
 		}
 	})
 }

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
 // maxDepth bounds how deeply a payload from outside may nest.
@@ -17,70 +21,95 @@ const maxDepth = 256
 // differently: invalid UTF-8, something after the value, a member that is there twice, a number that no float64 can
 // hold. Its errors quote nothing of the value.
 func decodeStrict(payload []byte) (any, error) {
+	return (&strictReader{most: maxDepth}).read(payload, nil)
+}
+
+// decodeStored is decodeStrict for the data of an event, of this schema. What the schema does not describe is JSON that
+// others have written (a call's arguments, a result's details), and a log has it as it came: there a name may be twice,
+// the last value counts, and a number may be too large. It may be nested as deep as [Commit.Add] takes it.
+func decodeStored(payload []byte, schema *jsonschema.Schema) (any, error) {
+	return (&strictReader{most: maxNestedData, stored: true}).read(payload, []described{{schema, true}})
+}
+
+// A strictReader reads one JSON value. Each of its functions is given the schemas that describe what is read; for JSON
+// of others there are none, or none that says what is in it.
+type strictReader struct {
+	dec    *json.Decoder
+	most   int // levels
+	stored bool
+}
+
+func (r *strictReader) read(payload []byte, by []described) (any, error) {
 	if !utf8.Valid(payload) {
 		return nil, errors.New("not valid UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.UseNumber()
-	v, err := strictValue(dec, 0)
+	r.dec = json.NewDecoder(bytes.NewReader(payload))
+	r.dec.UseNumber()
+	v, err := r.value(0, by)
 	if err != nil {
-		return nil, plainSyntax(err, dec.InputOffset())
+		return nil, plainSyntax(err, r.dec.InputOffset())
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("something follows the value at byte %d", dec.InputOffset())
+	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("something follows the value at byte %d", r.dec.InputOffset())
 	}
 	return v, nil
 }
 
-func strictValue(dec *json.Decoder, depth int) (any, error) {
-	token, err := dec.Token()
+func (r *strictReader) value(depth int, by []described) (any, error) {
+	token, err := r.dec.Token()
 	if err != nil {
 		return nil, err
 	}
 	switch t := token.(type) {
 	case json.Delim:
-		if depth == maxDepth {
-			return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+		if depth == r.most {
+			return nil, fmt.Errorf("nested more than %d deep", r.most)
 		}
 		if t == '{' {
-			return strictObject(dec, depth+1)
+			return r.object(depth+1, by)
 		}
-		return strictArray(dec, depth+1)
+		return r.array(depth+1, by)
 	case json.Number:
-		return strictNumber(t)
+		v, err := strictNumber(t)
+		if err != nil && r.stored && !slices.ContainsFunc(allOf(by), described.number) {
+			return math.MaxFloat64, nil // which no schema looks at
+		}
+		return v, err
 	}
 	return token, nil
 }
 
-func strictObject(dec *json.Decoder, depth int) (any, error) {
+func (r *strictReader) object(depth int, by []described) (any, error) {
+	by = membersOf(by)
 	object := make(map[string]any)
-	for dec.More() {
-		token, err := dec.Token()
+	for r.dec.More() {
+		token, err := r.dec.Token()
 		if err != nil {
 			return nil, err
 		}
 		name := token.(string) // the decoder lets nothing else be a name
-		if _, twice := object[name]; twice {
+		if _, twice := object[name]; twice && (!r.stored || len(by) > 0) {
 			return nil, fmt.Errorf("member %.40q is there twice", name)
 		}
-		if object[name], err = strictValue(dec, depth); err != nil {
+		if object[name], err = r.value(depth, memberOf(by, name)); err != nil {
 			return nil, err
 		}
 	}
-	_, err := dec.Token() // the closing brace
+	_, err := r.dec.Token() // the closing brace
 	return object, err
 }
 
-func strictArray(dec *json.Decoder, depth int) (any, error) {
+func (r *strictReader) array(depth int, by []described) (any, error) {
+	by = itemsOf(by)
 	array := []any{}
-	for dec.More() {
-		v, err := strictValue(dec, depth)
+	for r.dec.More() {
+		v, err := r.value(depth, by)
 		if err != nil {
 			return nil, err
 		}
 		array = append(array, v)
 	}
-	_, err := dec.Token() // the closing bracket
+	_, err := r.dec.Token() // the closing bracket
 	return array, err
 }
 

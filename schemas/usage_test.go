@@ -20,7 +20,7 @@ func TestUsageIsClamped(t *testing.T) {
 	if got := schemas.ValidReply(reply); got.Usage != want || reply.Usage != bad {
 		t.Errorf("%+v of %+v", got.Usage, reply.Usage)
 	}
-	reply.Usage = want
+	reply.Usage, reply.StopReason = want, schemas.StopStop
 	if schemas.ValidReply(reply) != reply {
 		t.Error("a reply that is valid is another one")
 	}

@@ -32,7 +32,7 @@ func TestMendedRepliesSurviveJSON(t *testing.T) {
 	if m.Content[0].(schemas.Text).Text != "a\xffb" {
 		t.Error("the reply given was changed")
 	}
-	sound := &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "ä"}}}
+	sound := &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "ä"}}, StopReason: schemas.StopStop}
 	if schemas.ValidReply(sound) != sound {
 		t.Error("a sound reply was copied")
 	}

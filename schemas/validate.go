@@ -100,11 +100,17 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	if bounded && len(payload) > maxValues && CountValues(payload) > maxValues {
 		return nil, &ValidationError{What: what, Problems: []string{fmt.Sprintf("payload: more than %d values", maxValues)}}
 	}
-	v, err := decodeStrict(payload)
+	schema := compiledSchema(name)
+	var v any
+	var err error
+	if bounded {
+		v, err = decodeStrict(payload)
+	} else {
+		v, err = decodeStored(payload, schema)
+	}
 	if err != nil {
 		return nil, &ValidationError{What: what, Problems: []string{"payload: " + err.Error()}}
 	}
-	schema := compiledSchema(name)
 	if bounded {
 		if list := tooMany(schema, v); len(list) > 0 {
 			return nil, &ValidationError{What: what, Problems: list}
@@ -158,32 +164,25 @@ type described struct {
 
 // take counts the items of a value that any of the schemas describes. It returns false where there are too many.
 func (c *crowd) take(schemas []described, v any, at string) bool {
-	schemas = allOf(schemas)
 	switch v := v.(type) {
 	case map[string]any:
+		schemas = membersOf(schemas)
 		for name, item := range v {
-			var of []described
-			for _, s := range schemas {
-				if inner := s.Properties[name]; inner != nil {
-					of = append(of, described{inner, s.sure})
-				}
-			}
+			of := memberOf(schemas, name)
 			if len(of) > 0 && !c.take(of, item, at+"/"+name) {
 				return false
 			}
 		}
 	case []any:
-		var of []described
+		schemas = allOf(schemas)
 		for _, s := range schemas {
 			if s.sure && s.MaxItems >= 0 && len(v) > s.MaxItems {
 				c.problems = append(c.problems, fmt.Sprintf("%s: maximum %d items required, but found %d items",
 					cmp.Or(at, "payload"), s.MaxItems, len(v)))
 				return true
 			}
-			if s.Items2020 != nil {
-				of = append(of, described{s.Items2020, s.sure})
-			}
 		}
+		of := itemsOf(schemas)
 		if len(of) == 0 {
 			return true
 		}
@@ -199,6 +198,41 @@ func (c *crowd) take(schemas []described, v any, at string) bool {
 	return true
 }
 
+// membersOf are those of the schemas, and of those that they refer to, that describe members of an object.
+func membersOf(schemas []described) (of []described) {
+	for _, s := range allOf(schemas) {
+		if len(s.Properties) > 0 {
+			of = append(of, s)
+		}
+	}
+	return of
+}
+
+// memberOf are the schemas of a member, out of those that describe members.
+func memberOf(schemas []described, name string) (of []described) {
+	for _, s := range schemas {
+		if inner := s.Properties[name]; inner != nil {
+			of = append(of, described{inner, s.sure})
+		}
+	}
+	return of
+}
+
+// number reports whether the schema describes a number.
+func (d described) number() bool {
+	return slices.Contains(d.Types, "number") || slices.Contains(d.Types, "integer")
+}
+
+// itemsOf are the schemas of the items of a list.
+func itemsOf(schemas []described) (of []described) {
+	for _, s := range allOf(schemas) {
+		if s.Items2020 != nil {
+			of = append(of, described{s.Items2020, s.sure})
+		}
+	}
+	return of
+}
+
 // allOf are schemas and those that they refer to.
 func allOf(schemas []described) []described {
 	add := func(sure bool, more ...*jsonschema.Schema) {
@@ -208,6 +242,7 @@ func allOf(schemas []described) []described {
 			}
 		}
 	}
+	schemas = slices.Clip(schemas)
 	for i := 0; i < len(schemas); i++ {
 		s := schemas[i]
 		add(s.sure, s.Ref)

@@ -5,7 +5,6 @@ package cluster_test
 import (
 	"bufio"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -88,13 +87,8 @@ func (r *runner) lines(message string) (found []map[string]any) {
 // ready asks /readyz, and returns what it says if it says no.
 func (r *runner) ready() (ready bool, reason string) {
 	r.t.Helper()
-	answer, err := http.Get(r.web + "/readyz")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, _ := io.ReadAll(answer.Body)
-	return answer.StatusCode == http.StatusOK, string(body)
+	status, reason := process.Page(r.web + "/readyz")
+	return status == http.StatusOK, reason
 }
 
 func (r *runner) untilReady() {

@@ -5,14 +5,12 @@ package deploy_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/nats-io/nats-server/v2/server"
@@ -142,17 +140,7 @@ func (p *program) address() (address string) {
 
 func (p *program) get(path string) (int, string) {
 	p.t.Helper()
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + p.address() + path)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, string(body)
+	return process.Page("http://" + p.address() + path)
 }
 
 func (p *program) ready() {

@@ -4,12 +4,10 @@ package processes_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/integration/internal/process"
@@ -148,17 +146,7 @@ func (c *command) page(path string) (int, string) {
 		where = c.logged(says("health and metrics"))
 		return len(where) > 0
 	})
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + where[0]["address"].(string) + path)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, string(body)
+	return process.Page("http://" + where[0]["address"].(string) + path)
 }
 
 func (c *command) awaitReady() {

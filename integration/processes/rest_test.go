@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -114,17 +116,26 @@ func newResting(t *testing.T) *resting {
 func (r *resting) bring(prefix string, n int) {
 	r.t.Helper()
 	calls := r.stored(schemas.StreamTools)
+	var stored []jetstream.PubAckFuture
 	for i := range n {
 		payload := []byte("rest")
 		if i%2 == 0 {
 			payload = []byte("wait")
 		}
-		if _, err := r.conn.JetStream().PublishAsync(r.conn.Subjects().Command(nameOf(prefix, i), schemas.CommandPrompt),
-			payload); err != nil {
+		ack, err := r.conn.JetStream().PublishAsync(r.conn.Subjects().Command(nameOf(prefix, i), schemas.CommandPrompt),
+			payload)
+		if err != nil {
 			r.t.Fatal(err)
 		}
+		stored = append(stored, ack)
 	}
-	<-r.conn.JetStream().PublishAsyncComplete()
+	for _, ack := range stored {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			r.t.Fatalf("send a prompt: %v", err)
+		}
+	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for left := uint64(1); left > 0; { // for as long as it takes

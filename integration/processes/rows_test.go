@@ -55,6 +55,8 @@ const (
 	whileStreaming = "while the model was streaming"
 	beforeModel    = "before the model was called"
 	beforeTurn     = "before turn_start"
+	beforeMessage  = "before message_start" // of the prompt
+	withinMessage  = "before message_end"
 	beforeCalls    = "before all tool calls were dispatched"
 )
 
@@ -65,7 +67,7 @@ var rows = []row{
 	{name: "when the command is in the log and nobody knows",
 		point: point{what: schemas.EventCommandAccepted, n: 1, after: true}},
 	{name: "before the reply's beginning is stored", point: point{what: schemas.EventMessageStart, n: 2},
-		want: []string{beforeModel, beforeTurn, goesOn}},
+		want: []string{beforeModel, beforeTurn, beforeMessage, withinMessage, goesOn}},
 	{name: "when the reply's beginning is stored", point: point{what: schemas.EventMessageStart, n: 2, after: true},
 		want: []string{whileStreaming, beforeCalls, goesOn}},
 	{name: "while the model is streaming", point: point{what: passUpdate, n: 1}, plays: responses{stuck},

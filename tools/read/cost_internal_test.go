@@ -157,7 +157,11 @@ func TestPicturesThatCostTooMuch(t *testing.T) {
 			t.Errorf("%s: only %d MiB counted", name, n>>20)
 		}
 	}
-	// A photo of 48 megapixels does not.
+	// What is cheap to decode and dear to scale is not shown either, though all of it is there.
+	if _, ok := fit(t.Context(), blankPNG(t, 1, 12_000_000, 8, gray, 0), "image/png", DefaultMaxImageBytes); ok {
+		t.Error("a picture of a gigabyte is scaled")
+	}
+	// A photo of 48 megapixels costs less.
 	photo := blankJPEG(8064, 6048, 0xC0, 0x22, 0x11, 0x11)
 	config := image.Config{Width: 8064, Height: 6048}
 	if n := decodedBytes(photo, "jpeg", config) + scaledBytes(config, upright, 2000, 1500); n > maxDecoded {
