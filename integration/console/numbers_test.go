@@ -65,7 +65,8 @@ func TestACallWaitsForAWorker(t *testing.T) {
 	page.do(chromedp.Navigate(w.site + "/#/s/s1"))
 	page.types(box, "go"+enter)
 	page.until("the call has begun", "document.querySelector('.call header .tag')?.innerText === 'running'")
-	page.until("it waits", `(window.late_?.(), true) && document.querySelector(".call header .tag").innerText === "waiting for a worker" &&
+	page.until("it waits", `(window.late_?.(), true) &&
+		document.querySelector(".call header .tag").innerText === "waiting for a worker" &&
 		document.querySelector(".call header .tag").title === "No worker has reported that it has begun the call"`)
 	system.StartWorker(t, w.Client, "late", tools.Tool{ToolDefinition: dig,
 		Execute: func(ctx context.Context, _ tools.Call) (schemas.ToolResult, error) {

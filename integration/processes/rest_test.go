@@ -34,7 +34,7 @@ var (
 
 const (
 	cacheAge = 500 * time.Millisecond
-	warmUp   = 500 // sessions before the first look
+	warmUp   = 500  // sessions before the first look
 	woken    = 200  // of the sessions at rest
 	indexed  = 1024 // bytes that the index of sessions may keep of each: it needs about 700, a session in memory 15,000
 	// maxInHand bounds the goroutines at work at once, so that the warm-up has had as many as there ever are: the runtime

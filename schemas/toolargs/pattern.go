@@ -28,8 +28,8 @@ type matcher interface {
 }
 
 // compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine takes linear time, so it
-// has whatever it can take; what it refuses, lookaround, backreferences and repetitions beyond 1000, has regexp2; one of
-// its matches ends after limit.
+// has whatever it can take; what it refuses, lookaround, backreferences and repetitions beyond 1000, has regexp2, each
+// match of which ends after limit.
 func compilePattern(pattern string, limit time.Duration) (matcher, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(pattern), maxPattern)
