@@ -56,6 +56,15 @@ func (s *Stream) shortened(text string) string {
 	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(text[:most], ""), len(text))
 }
 
+// decoded counts the JSON values of a call's arguments, and reports whether the reply may have them.
+func (s *Stream) decoded(arguments []byte) bool {
+	if s.values += schemas.CountValues(arguments); s.values > schemas.MaxReplyValues {
+		s.exceed("the arguments of the tool calls have more than %d JSON values", schemas.MaxReplyValues)
+		return false
+	}
+	return true
+}
+
 // exceed ends the stream: nothing more is read or taken in.
 func (s *Stream) exceed(format string, limit int64) {
 	if s.over == nil {

@@ -30,6 +30,7 @@ type Stream struct {
 	limits providers.Limits
 	size   int64 // bytes of all blocks
 	calls  int64
+	values int   // JSON values of the arguments of all calls that have ended
 	over   error // a limit that the reply went beyond
 
 	started bool
