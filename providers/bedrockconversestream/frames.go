@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
@@ -33,13 +34,8 @@ func newFrames(body io.Reader) *frames {
 
 // next returns the next frame, which is valid until the call after. Its payload may be decoded.
 func (f *frames) next() (eventstream.Message, error) {
-	if lengths, err := f.in.Peek(8); err == nil {
-		all, headers := binary.BigEndian.Uint32(lengths), binary.BigEndian.Uint32(lengths[4:])
-		if all > maxFrame || headers > maxHeaders {
-			return eventstream.Message{}, schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(
-				"a frame of the Bedrock stream has %d bytes, %d of them of headers: over %d or %d", all, headers, maxFrame,
-				maxHeaders))
-		}
+	if err := f.checkLengths(); err != nil {
+		return eventstream.Message{}, err
 	}
 	frame, err := f.decoder.Decode(f.in, f.payload[:0])
 	if err != nil {
@@ -49,4 +45,19 @@ func (f *frames) next() (eventstream.Message, error) {
 		f.payload = nil
 	}
 	return frame, schemas.CheckValues("a frame of the Bedrock stream", frame.Payload, schemas.MaxReplyValues)
+}
+
+// checkLengths looks at how long the next frame says that it is. What is no frame at all is for the decoder to say.
+func (f *frames) checkLengths() error {
+	prelude, err := f.in.Peek(12)
+	if err != nil || binary.BigEndian.Uint32(prelude[8:]) != crc32.ChecksumIEEE(prelude[:8]) {
+		return nil
+	}
+	all, headers := binary.BigEndian.Uint32(prelude), binary.BigEndian.Uint32(prelude[4:])
+	if all <= maxFrame && headers <= maxHeaders {
+		return nil
+	}
+	return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(
+		"a frame of the Bedrock stream has %d bytes, %d of them of headers: over %d or %d", all, headers, maxFrame,
+		maxHeaders))
 }

@@ -56,7 +56,7 @@ func (r *reader) frame(f eventstream.Message) error {
 	case eventstreamapi.EventMessageType:
 		name := header(f, eventstreamapi.EventTypeHeader)
 		var e event
-		if err := json.Unmarshal(f.Payload, &e); err != nil {
+		if err := chat.Decode(f.Payload, &e); err != nil {
 			return &schemas.FailureError{
 				Code: schemas.FailureServerError, Err: fmt.Errorf("event %s of the Bedrock stream: %w", name, err),
 			}

@@ -34,6 +34,7 @@ func (b *Block) grow(n int) bool {
 
 // grow counts what is to be added to the reply, and reports whether it may be.
 func (s *Stream) grow(n int) bool {
+	s.grown = s.grown || n > 0
 	if s.size += int64(n); s.size > s.limits.Reply {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
