@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"slices"
+	"testing"
+)
+
+// Of those that have said nothing the one that came first makes room; of those that have connected none does.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	p := places{most: 2}
+	if !p.take() || !p.take() || p.take() {
+		t.Error("there are not two places")
+	}
+	p.giveBack()
+	if !p.take() {
+		t.Error("the place that was given back is not there")
+	}
+	var ended []int
+	var all []*silence
+	for i := range maxSilent {
+		all = append(all, p.wait(func() { ended = append(ended, i) }))
+	}
+	p.spoken(all[0])
+	p.spoken(all[0])
+	p.wait(func() {})
+	if len(ended) > 0 {
+		t.Errorf("%v made room where there was some", ended)
+	}
+	p.wait(func() {})
+	p.wait(func() {})
+	if !slices.Equal(ended, []int{1, 2}) || len(p.silent) != maxSilent {
+		t.Errorf("%v made room, %d are left", ended, len(p.silent))
+	}
+}
