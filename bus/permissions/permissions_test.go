@@ -110,11 +110,11 @@ func trusted(t *testing.T, u permissions.User) []string {
 		return []string{"agent.key.*"}
 	case permissions.Runner:
 		return []string{"agent.>", "$JS.API.>", "$O.agent_blobs.>", "$KV.agent_tools.>", "$KV.agent_resources.>",
-			"$KV.agent_snapshots.>"}
+			"$KV.agent_snapshots.>", "$KV.agent_profiles.>"}
 	case permissions.KeylessRunner:
 		return []string{"agent.cmd.>", "agent.evt.>", "agent.live.>", "agent.hook.>", "agent.tool.>", "agent.cancel.>",
 			"agent.model.>", "$JS.API.>", "$O.agent_blobs.>", "$KV.agent_tools.>", "$KV.agent_resources.>",
-			"$KV.agent_snapshots.>"}
+			"$KV.agent_snapshots.>", "$KV.agent_profiles.>"}
 	}
 	return nil
 }

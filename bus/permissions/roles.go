@@ -137,7 +137,7 @@ var roles = []Role{
 
 var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Publish: []string{
 	"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
-	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions}.>",
+	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions,agent_profiles}.>",
 	"$O.agent_blobs.>", "$SRV.>",
 }, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 

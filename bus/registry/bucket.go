@@ -32,16 +32,15 @@ type entry struct {
 	revision uint64
 	deleted  bool
 	foreign  bool // nobody put it: a server answered there, see [codec.IsAnswer]
+	alone    bool // it has taken the place of all that the key had
 }
 
-// errForeign says what a foreign entry is.
-var errForeign = errors.New("it is an answer of a NATS server, which somebody had sent there: put the value again")
-
 // watchBucket follows a key-value bucket until ctx ends, which is no error. First it gives load everything that is
-// there, and then every change to next. What has a time to live ends by the clock of this process: the buckets that
-// untrusted users write allow no roll-ups, so the server cannot mark there what has expired (decision 59). It ends too
-// late by the age that it had when it was loaded.
-func watchBucket(ctx context.Context, c *bus.Conn, bucket string, load func(all []entry), next func(e entry)) error {
+// there, of each key the oldest first, and then every change to next. What has a time to live ends by the clock of this
+// process, with ends: the buckets that untrusted users write allow no roll-ups, so the server cannot mark there what
+// has expired (decision 59). It ends too late by the age that it had when it was loaded.
+func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, load func(all []entry),
+	next func(e entry)) error {
 	messages := make(chan *nats.Msg, waitingMessages)
 	sub, err := subscribeBucket(ctx, c, bucket, messages)
 	if err != nil {
@@ -57,8 +56,6 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, load func(all 
 	if loaded {
 		load(nil)
 	}
-	ends := newExpiry()
-	defer ends.stop()
 	closed := sub.StatusChanged(nats.SubscriptionClosed)
 	for {
 		select {
@@ -91,8 +88,8 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, load func(all 
 	}
 }
 
-// subscribeBucket begins to receive the newest value of each key, and then its changes. It is done as the key-value API
-// of nats.go does it, which does not tell what has a time to live.
+// subscribeBucket begins to receive what the bucket has of each key, and then its changes. It is done as the key-value
+// API of nats.go does it, which does not tell what has a time to live.
 func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages chan *nats.Msg) (*nats.Subscription,
 	error) {
 	prefix := strings.TrimSuffix(natsio.APIPrefix(c.JetStream()), ".")
@@ -101,7 +98,7 @@ func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages c
 		return nil, err
 	}
 	return js.ChanSubscribe("$KV."+bucket+".>", messages, nats.BindStream("KV_"+bucket), nats.OrderedConsumer(),
-		nats.DeliverLastPerSubject(), nats.Context(ctx))
+		nats.DeliverAll(), nats.Context(ctx))
 }
 
 // entryOf reads a message of a bucket's stream; ttl is 0 for one that has no end, pending is what comes after it.
@@ -111,7 +108,7 @@ func entryOf(m *nats.Msg, bucket string) (e entry, ttl time.Duration, pending ui
 	if !ok || err != nil {
 		return e, 0, 0, false // a heartbeat
 	}
-	e = entry{key: key, value: m.Data, revision: md.Sequence.Stream}
+	e = entry{key: key, value: m.Data, revision: md.Sequence.Stream, alone: m.Header.Get(jetstream.MsgRollup) != ""}
 	e.foreign = codec.IsAnswer(m.Header, m.Data)
 	e.deleted = !e.foreign &&
 		(m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "")

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -43,21 +44,19 @@ func messages(t *testing.T, c *bus.Conn, subject string) uint64 {
 }
 
 // An answer of a server in the place of a profile is not an empty one, which would have neither approvals nor limits:
-// who follows the bucket goes on with the profile that was there, and who comes later gets none.
+// the profile that was there counts, also for who comes later. Where nobody has put one there is none.
 func TestAnAnswerOfAServerIsNoProfile(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	kv := profileBucket(t, c)
-	if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(`{"approval":{"tools":["*"]}}`)); err != nil {
+	for _, v := range []string{`{}`, strictProfile} {
+		if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	profiles := newProfiles(t, c)
+	if _, err := profiles.List(bustest.Deadline(t)); err != nil {
 		t.Fatal(err)
-	}
-	profiles := registry.NewProfiles(c, errNone, nil)
-	t.Cleanup(profiles.Close)
-	strict := func(p schemas.Profile, err error) bool {
-		return err == nil && p.Approval != nil && p.Approval.Asks("bash")
-	}
-	if p, err := profiles.Profile(bustest.Deadline(t), "coder"); !strict(p, err) {
-		t.Fatalf("profile %+v, %v", p, err)
 	}
 	answerAt(t, c, "$KV.agent_profiles.coder")
 	answerAt(t, c, "$KV.agent_profiles.writer")
@@ -68,22 +67,16 @@ func TestAnAnswerOfAServerIsNoProfile(t *testing.T) {
 		_, err := profiles.Profile(bustest.Deadline(t), "behind")
 		return err == nil
 	})
-	if p, err := profiles.Profile(bustest.Deadline(t), "coder"); !strict(p, err) {
-		t.Errorf("who followed the bucket has %+v, %v", p, err)
-	}
-
-	late := registry.NewProfiles(c, errNone, nil)
-	t.Cleanup(late.Close)
-	for _, name := range []string{"coder", "writer"} {
-		p, err := late.Profile(bustest.Deadline(t), name)
-		if err == nil || !strings.Contains(err.Error(), "answer of a NATS server") {
-			t.Errorf("profile %s of who comes later: %+v, %v", name, p, err)
+	readers := map[string]*registry.Profiles{"who followed": profiles, "who comes later": newProfiles(t, c)}
+	for who, profiles := range readers {
+		if !strict(t, profiles) {
+			t.Errorf("%s has another profile", who)
+		}
+		_, err := profiles.Profile(bustest.Deadline(t), "writer")
+		if !errors.Is(err, errNone) || !strings.Contains(err.Error(), "answer of a NATS server") {
+			t.Errorf("what nobody has put, for %s: %v", who, err)
 		}
 	}
-	if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(`{"approval":{"tools":["*"]}}`)); err != nil {
-		t.Fatal(err)
-	}
-	bustest.Eventually(t, "it can be put again", func() bool { return strict(late.Profile(bustest.Deadline(t), "coder")) })
 }
 
 // A worker's announcement stays while its worker lives, whatever a server answers there.

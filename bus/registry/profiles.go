@@ -18,6 +18,9 @@ import (
 type Profiles struct {
 	*followed[NamedProfile]
 	none error // what the error about an unknown name wraps
+	conn *bus.Conn
+	log  *slog.Logger
+	keys *keys
 }
 
 // NamedProfile is an entry of the bucket. Err says why it cannot be read; Profile is then empty.
@@ -32,25 +35,16 @@ type NamedProfile struct {
 // logger discards. The error about a name that there is not wraps none.
 func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	return &Profiles{none: none, followed: follow(c, schemas.BucketProfiles, log,
-		func(e entry, before NamedProfile) (NamedProfile, error) {
-			if e.foreign && before.Name != "" {
-				return before, nil
-			}
+	p := &Profiles{none: none, conn: c, log: log, keys: newKeys()}
+	p.followed = follow(c, reading[NamedProfile]{bucket: schemas.BucketProfiles, log: log, keys: p.keys,
+		read: func(e entry, _ NamedProfile) (NamedProfile, error) {
 			n := NamedProfile{Name: e.key, Revision: e.revision}
-			if n.Profile, n.Err = profileOf(e); n.Err != nil {
+			if n.Profile, n.Err = schemas.ParseProfile(e.value); n.Err != nil {
 				log.Warn("profile cannot be read", "profile", n.Name, "revision", n.Revision, "err", n.Err)
 			}
 			return n, nil
-		})}
-}
-
-// profileOf reads what somebody has put. An answer of a server is no profile: read as one it would have no bounds.
-func profileOf(e entry) (schemas.Profile, error) {
-	if e.foreign {
-		return schemas.Profile{}, errForeign
-	}
-	return schemas.ParseProfile(e.value)
+		}})
+	return p
 }
 
 // Profile returns the profile of that name. It waits for the first reading of the bucket. A profile that is there and
@@ -62,8 +56,12 @@ func (p *Profiles) Profile(ctx context.Context, name string) (schemas.Profile, e
 	}
 	i := slices.IndexFunc(list, func(n NamedProfile) bool { return n.Name == name })
 	if i < 0 {
-		return schemas.Profile{}, fmt.Errorf("profile %s: %w: the bucket %s has %s", name, p.none, schemas.BucketProfiles,
-			namesOf(list))
+		over := ""
+		if p.keys.over(name) {
+			over = "; in its place is an answer of a NATS server, which somebody had sent there: put the profile again"
+		}
+		return schemas.Profile{}, fmt.Errorf("profile %s: %w: the bucket %s has %s%s", name, p.none,
+			schemas.BucketProfiles, namesOf(list), over)
 	}
 	if err := list[i].Err; err != nil {
 		return schemas.Profile{}, fmt.Errorf("profile %s cannot be read (revision %d in the bucket %s): %w", name,

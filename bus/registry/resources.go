@@ -17,17 +17,15 @@ type Resources struct{ *followed[schemas.Resources] }
 // NewResources starts to follow the announcements until [Resources.Close]. c stays the caller's and has to outlive it;
 // a nil logger discards.
 func NewResources(c *bus.Conn, log *slog.Logger) *Resources {
-	return &Resources{follow(c, schemas.BucketResources, cmp.Or(log, slog.New(slog.DiscardHandler)),
-		func(e entry, _ schemas.Resources) (schemas.Resources, error) {
-			if e.foreign {
-				return schemas.Resources{}, errForeign
-			}
+	return &Resources{follow(c, reading[schemas.Resources]{bucket: schemas.BucketResources,
+		log: cmp.Or(log, slog.New(slog.DiscardHandler)),
+		read: func(e entry, _ schemas.Resources) (schemas.Resources, error) {
 			found, err := schemas.ParseResources(e.value)
 			if key := schemas.ResourcesKey(found.Workspace, found.Worker); err == nil && key != e.key {
 				err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name
 			}
 			return found, err
-		})}
+		}})}
 }
 
 // Resources returns what a workspace has, the zero value where no worker announces anything. Where workers announce

@@ -28,7 +28,8 @@ type Toolbox struct {
 // NewToolbox starts to follow the announcements until [Toolbox.Close]. c stays the caller's and has to outlive it; a
 // nil logger discards.
 func NewToolbox(c *bus.Conn, log *slog.Logger) *Toolbox {
-	return &Toolbox{followed: follow(c, schemas.BucketTools, cmp.Or(log, slog.New(slog.DiscardHandler)), read)}
+	return &Toolbox{followed: follow(c, reading[schemas.ToolAnnouncement]{bucket: schemas.BucketTools, read: read,
+		log: cmp.Or(log, slog.New(slog.DiscardHandler))})}
 }
 
 // Follow calls f with the definitions, as of [Toolbox.Definitions], now and whenever announcements have changed, until
@@ -139,9 +140,6 @@ func since(a schemas.ToolAnnouncement) time.Time {
 
 // read reads an entry of the bucket; before is what it said until now.
 func read(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
-	if e.foreign {
-		return schemas.ToolAnnouncement{}, errForeign
-	}
 	a, err := readAnnouncement(e.value)
 	if key := schemas.AnnouncementKey(a.Queue().Name(), a.Worker); err == nil && key != e.key {
 		err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name

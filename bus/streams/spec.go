@@ -89,6 +89,10 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 		next.Sources = s.wantSources(have)
 	}
 	set(&next.SubjectDeleteMarkerTTL, s.want.SubjectDeleteMarkerTTL)
+	if s.want.DiscardNewPerSubject {
+		next.DiscardNewPerSubject = true
+		next.MaxMsgsPerSubject = max(have.MaxMsgsPerSubject, s.want.MaxMsgsPerSubject)
+	}
 	if s.noRollups {
 		next.AllowRollup, next.SubjectDeleteMarkerTTL = false, 0
 	}

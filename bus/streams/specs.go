@@ -22,6 +22,7 @@ const (
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
+	profileRevisions = 64 // of each; the most that the key-value buckets of NATS know
 	resourceBytes    = 64 << 20
 )
 
@@ -185,8 +186,7 @@ func bucketSpecs(o Options) []spec {
 			LimitMarkerTTL: markerTTL}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketDeletions, Description: "sessions that are being deleted",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
-		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
-			MaxBytes: profileBytes}),
+		profileSpec(o),
 		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketBlobs,
 			Description: "payloads too big for a message", MaxBytes: o.BlobMaxBytes}),
 		inputSpec(o),
@@ -212,6 +212,15 @@ func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
 			return err
 		},
 	}
+}
+
+// profileSpec is a bucket that gives up no profile for what comes after it: a key that has all its revisions takes no
+// more but a roll-up, until runners have removed those that no longer count (decision 69).
+func profileSpec(o Options) spec {
+	s := kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
+		MaxBytes: profileBytes})
+	s.want.MaxMsgsPerSubject, s.want.DiscardNewPerSubject = profileRevisions, true
+	return s
 }
 
 // announcementSpec is a bucket that workers write, each its own keys. It allows no roll-ups, see timerSpec, so the

@@ -245,7 +245,7 @@ func TestWhatRolesMayNot(t *testing.T) {
 		{"querier", "sub _INBOX_querier.1", "sub agent.query.s1.state"},
 		{"lister", "pub agent.query.sessions", "pub agent.query.s1.messages"},
 		{"teller", "pub _INBOX_sender.1", "pub agent.cmd.s1.abort"},
-		{"runner", "pub $KV.agent_sessions.v1.s1", "pub $KV.agent_profiles.x"},
+		{"runner", "pub $KV.agent_profiles.x", "pub $O.agent_inputs.M.x"},
 		{"runner", "pub $KV.agent_deletions.x", "pub $KV.other.x"},
 		{"deleter", "pub $JS.API.STREAM.PURGE.AGENT_EVT", "pub $JS.API.STREAM.DELETE.AGENT_EVT"},
 		{"deleter", "pub agent.cmd.s1.abort", "pub agent.cmd.s1.prompt"},

@@ -159,6 +159,7 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 		h = r.o.Handler(h)
 	}
 	g.Go(func() error { return r.Inbox.Run(serving, h) })
+	g.Go(func() error { r.Profiles.Repair(serving, 0); return nil })
 	if r.models != nil {
 		g.Go(func() error { return r.models.Run(serving) })
 	}

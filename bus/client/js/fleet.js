@@ -1,6 +1,6 @@
 // What runs a deployment: its runners, its queues, and what could not be delivered.
 
-import { added, random, text } from "./stored.js";
+import { added, isAnswer, random, text } from "./stored.js";
 
 const DEAD = "AGENT_DEAD";
 
@@ -93,18 +93,21 @@ export class Fleet {
     return { tokens, cost: microdollars / 1e6 };
   }
 
-  /** The profiles by name. */
+  /** The profiles by name. What a server has answered there, because somebody had it answer, is passed over. */
   async profiles() {
-    const list = [];
+    const list = new Map();
     const bucket = "$KV.agent_profiles.";
-    for await (const m of this.link.stored("KV_agent_profiles", `${bucket}>`, { last: true })) {
-      if (m.data.length === 0 || added(m.headers, "KV-Operation") !== "") continue;
+    for await (const m of this.link.stored("KV_agent_profiles", `${bucket}>`)) {
+      const name = m.subject.slice(bucket.length);
+      if (isAnswer(m)) continue;
+      list.delete(name); // what was there before
+      if (added(m.headers, "KV-Operation") !== "") continue;
       try {
-        list.push({ name: m.subject.slice(bucket.length), ...JSON.parse(text(m)) });
+        list.set(name, { name, ...JSON.parse(text(m)) });
       } catch {
-        list.push({ name: m.subject.slice(bucket.length), description: "cannot be read" });
+        list.set(name, { name, description: "cannot be read" });
       }
     }
-    return list;
+    return [...list.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 }

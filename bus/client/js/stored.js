@@ -18,6 +18,22 @@ export const text = (m) => decoder.decode(m.data);
 /** The value of a header that the server has added: the last, since what is stored may have one too. */
 export const added = (headers, key) => headers?.values(key).at(-1) ?? "";
 
+const ANSWER = new Set(["stream", "seq", "domain", "duplicate", "error", "val", "batch", "count"]);
+
+/** Whether what is stored in a bucket is no value but what a server has answered there: an acknowledgement, a status, a
+ * stored message. */
+export function isAnswer(m) {
+  if (["Status", "Nats-Stream", "Nats-Sequence"].some((name) => added(m.headers, name) !== "")) return true;
+  if (m.data.length === 0) return added(m.headers, "KV-Operation") === "";
+  try {
+    const value = JSON.parse(text(m));
+    if (String(value.type).startsWith("io.nats.")) return true;
+    return "stream" in value && "seq" in value && Object.keys(value).every((name) => ANSWER.has(name));
+  } catch {
+    return false;
+  }
+}
+
 /** Random letters and digits, in a token of a subject. */
 export function random() {
   return Array.from(crypto.getRandomValues(new Uint8Array(20)), (b) => (b % 36).toString(36)).join("");
