@@ -47,7 +47,8 @@ func testReply(t *testing.T, r *rig, prompt string, length, times int) {
 	})
 	c.until(named("connect.challenge"))
 	c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4})
-	c.request("chat.send", map[string]any{"sessionKey": strings.ReplaceAll(prompt, " ", "_"), "message": prompt, "idempotencyKey": prompt})
+	c.request("chat.send", map[string]any{"sessionKey": strings.ReplaceAll(prompt, " ", "_"),
+		"message": prompt, "idempotencyKey": prompt})
 	c.until(func(f frame) bool { return f.Event == "chat" && strings.Contains(string(f.Payload), `"state":"final"`) })
 	if said != length || last != said {
 		t.Errorf("the pieces are %d bytes, the last text %d, want %d", said, last, length)

@@ -35,7 +35,8 @@ func TestWritingIsConfined(t *testing.T) {
 		if !errors.As(err, new(*workspace.OutsideError)) {
 			t.Errorf("%s: opened %v, %v", path, file, err)
 		}
-		if err := w.MkdirAll(t.Context(), full+"/d/e", 0o755); !errors.As(err, new(*workspace.OutsideError)) && path != "out" {
+		err = w.MkdirAll(t.Context(), full+"/d/e", 0o755)
+		if !errors.As(err, new(*workspace.OutsideError)) && path != "out" {
 			t.Errorf("%s: made a directory: %v", path, err)
 		}
 		if err := w.Exclusive(t.Context(), full, func() error { return nil }); !errors.As(err, new(*workspace.OutsideError)) {
