@@ -105,7 +105,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if session != "" {
-		defer b.places.giveBack()
+		defer b.places.release()
 	}
 	b.open.Add(1)
 	defer b.open.Done()

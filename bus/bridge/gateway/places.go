@@ -22,7 +22,7 @@ type places struct {
 // silence is the place of a connection that has said nothing yet.
 type silence struct{ end func() }
 
-// take takes a place. It returns false where there is none; else the place has to be given back.
+// take takes a place. It returns false where there is none; else the place has to be released.
 func (p *places) take() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,7 +33,7 @@ func (p *places) take() bool {
 	return true
 }
 
-func (p *places) giveBack() {
+func (p *places) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken--
@@ -53,7 +53,7 @@ func (p *places) wait(end func()) *silence {
 	return s
 }
 
-// spoken gives back the place of a connection that has said what lets it in, or has ended. A second time changes
+// spoken releases the place of a connection that has said what lets it in, or has ended. A second time changes
 // nothing.
 func (p *places) spoken(s *silence) {
 	p.mu.Lock()

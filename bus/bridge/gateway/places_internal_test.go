@@ -12,9 +12,9 @@ func TestPlaces(t *testing.T) {
 	if got := []bool{p.take(), p.take(), p.take()}; !slices.Equal(got, []bool{true, true, false}) {
 		t.Errorf("three that want one of two places: %v", got)
 	}
-	p.giveBack()
+	p.release()
 	if !p.take() {
-		t.Error("the place that was given back is not there")
+		t.Error("the place that was released is not there")
 	}
 	var ended []int
 	var all []*silence

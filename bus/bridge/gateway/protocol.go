@@ -89,7 +89,7 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	ok := p.connect(hello, r)
 	cancel()
 	if p.placed {
-		defer c.b.places.giveBack()
+		defer c.b.places.release()
 	}
 	if !ok {
 		return
