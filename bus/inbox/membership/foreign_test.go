@@ -38,6 +38,7 @@ func TestWhatIsAnsweredIsNoHeartbeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = heard.Unsubscribe() }() // what nobody reads keeps the connection from closing
 	for _, ask := range []string{"$SRV.INFO.ghosts", "$JS.API.DIRECT.GET.AGENT_EVT." + stored,
 		"$JS.API.CONSUMER.MSG.NEXT.AGENT_EVT.x"} {
 		if err := attacker.NATS().PublishMsg(&nats.Msg{Subject: ask, Reply: heard.Subject}); err != nil {
