@@ -29,11 +29,13 @@ export class Watched {
 
 /** Renders the view again when the value has changed. */
 export function useWatched(value) {
-  const [, set] = useState(0);
+  const [, set] = useState({});
+  const drawn = value?.version;
   useEffect(() => {
     if (!value) return undefined;
-    set(value.version); // which may have changed since it was rendered
-    return value.watch(set);
+    const again = () => set({});
+    if (value.version !== drawn) again(); // it has changed since it was rendered
+    return value.watch(again);
   }, [value]);
   return value;
 }

@@ -24,7 +24,7 @@ var all = size{program.Server: 3, program.Runner: 3, program.Worker: 3, program.
 
 const (
 	sessions   = 50
-	shortRound = 8 * time.Second
+	shortRound = 5 * time.Second
 	longRound  = 45 * time.Second
 	// pace is between two commands of a session, on average.
 	pace = 1500 * time.Millisecond

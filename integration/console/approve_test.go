@@ -69,7 +69,7 @@ func TestNotifications(t *testing.T) {
 	asked.until("they are on", "document.querySelector('input[type=checkbox]').checked && "+
 		"localStorage.getItem('loopbus.notify') === 'on'")
 	for _, win := range []*window{asked, silent} { // what has waited before a page was opened is no news to it
-		win.until("the page is no longer new", "performance.now() > 6000")
+		eval[bool](win, "(Date.now = ((now) => () => now() + 6000)(Date.now), true)") // the page is no longer new
 	}
 	w.Prompt(t, "after", "go")
 	for _, win := range []*window{asked, silent} {

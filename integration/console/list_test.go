@@ -20,7 +20,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-var manySessions = flag.Int("scroll.sessions", 20_000, "how many sessions TestScrollThroughAllSessions scrolls through")
+var manySessions = flag.Int("scroll.sessions", 10_000, "how many sessions TestScrollThroughAllSessions scrolls through")
 
 // index answers for the sessions of a deployment that is made up: number n is the n-th newest, and each tenth is a
 // sub-agent of the one after it. Where touched is set, session 1000 × touched has become the newest since.

@@ -12,7 +12,7 @@ var (
 	all    = flag.Bool("crashpoints.all", false, "try every fault at every point, not a sample")
 	sample = flag.Int("crashpoints.sample", 50, "how many faults to try without -crashpoints.all")
 	pairs  = flag.Int("crashpoints.pairs", 8, "how many pairs of faults to try")
-	stages = flag.Int("crashpoints.stages", 8, "how many systems a test runs at once")
+	stages = flag.Int("crashpoints.stages", 16, "how many systems a test runs at once")
 	only   = flag.String("crashpoints.only", "", "try the scenarios whose names contain this")
 	seed   = flag.Int64("crashpoints.seed", 0, "seed of the samples; 0 takes one of the clock")
 )

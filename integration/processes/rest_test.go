@@ -28,13 +28,13 @@ import (
 )
 
 var (
-	atRest   = flag.Int("atrest.sessions", 2000, "how many sessions TestAtRest brings to rest")
+	atRest   = flag.Int("atrest.sessions", 1000, "how many sessions TestAtRest brings to rest")
 	atRestBy = flag.Duration("atrest.watch", time.Second, "how long it then watches the runner's use of the processor")
 )
 
 const (
 	cacheAge = 500 * time.Millisecond
-	warmUp   = 1000 // sessions before the first look
+	warmUp   = 500  // sessions before the first look
 	woken    = 200  // of the sessions at rest
 	indexed  = 1024 // bytes that the index of sessions may keep of each: it needs about 700, a session in memory 15,000
 	// maxInHand bounds the goroutines at work at once, so that the warm-up has had as many as there ever are: the runtime

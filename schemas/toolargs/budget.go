@@ -28,11 +28,12 @@ type budget struct {
 	left     int             // steps
 	lookAt   int             // what is left when done is looked at again
 	patterns time.Duration   // spent on patterns that may take long
+	limit    time.Duration   // of patterns
 	err      error           // why there is nothing left
 }
 
-func newBudget(done <-chan struct{}) *budget {
-	return &budget{done: done, left: maxSteps, lookAt: maxSteps - lookEvery}
+func newBudget(done <-chan struct{}, patterns time.Duration) *budget {
+	return &budget{done: done, left: maxSteps, lookAt: maxSteps - lookEvery, limit: patterns}
 }
 
 // spend takes n steps, and reports whether the validation may go on.
@@ -76,7 +77,7 @@ func (b *budget) startPattern(source string) patternTimer { return patternTimer{
 
 // goesOn reports whether the pattern may be tried on.
 func (t patternTimer) goesOn() bool {
-	if t.budget.goesOn() && t.budget.patterns+time.Since(t.start) > maxPatternTime {
+	if t.budget.goesOn() && t.budget.patterns+time.Since(t.start) > t.budget.limit {
 		t.end()
 	}
 	return t.budget.err == nil
@@ -84,7 +85,7 @@ func (t patternTimer) goesOn() bool {
 
 // end ends the validation because of the pattern.
 func (t patternTimer) end() {
-	t.budget.end(fmt.Errorf("checking the arguments takes more than %v for the pattern %q", maxPatternTime, t.source))
+	t.budget.end(fmt.Errorf("checking the arguments takes more than %v for the pattern %q", t.budget.limit, t.source))
 }
 
 func (t patternTimer) stop() { t.budget.patterns += time.Since(t.start) }
@@ -106,12 +107,13 @@ const (
 // limits is what the compilation of one schema may still take, and the patterns it has compiled.
 type limits struct {
 	values   int
-	size     int // of patterns
+	size     int           // of patterns
+	time     time.Duration // of one match
 	patterns map[string]matcher
 }
 
-func newLimits() *limits {
-	return &limits{values: maxSchemaValues, size: maxPatternSize, patterns: make(map[string]matcher)}
+func newLimits(patterns time.Duration) *limits {
+	return &limits{values: maxSchemaValues, size: maxPatternSize, time: patterns, patterns: make(map[string]matcher)}
 }
 
 // take counts the values of a document that is to be compiled.
@@ -133,7 +135,7 @@ func (l *limits) pattern(source string) (matcher, error) {
 	if m := l.patterns[source]; m != nil {
 		return m, nil
 	}
-	m, err := compilePattern(source)
+	m, err := compilePattern(source, l.time)
 	if err == nil {
 		if l.size -= m.size(); l.size < 0 {
 			err = fmt.Errorf("the patterns up to this one come to more than %d instructions", maxPatternSize)

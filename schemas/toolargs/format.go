@@ -31,7 +31,7 @@ var formats = map[string]func(string) bool{
 	"json-pointer":              pointerForm.MatchString,
 	"json-pointer-uri-fragment": isPointerFragment,
 	"relative-json-pointer":     relativePointerForm.MatchString,
-	"regex":                     func(s string) bool { _, err := compilePattern(s); return err == nil },
+	"regex":                     func(s string) bool { _, err := compilePattern(s, maxPatternTime); return err == nil },
 	"uuid":                      uuidForm.MatchString,
 }
 

@@ -28,8 +28,9 @@ type matcher interface {
 }
 
 // compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine takes linear time, so it
-// has whatever it can take; what it refuses, lookaround, backreferences and repetitions beyond 1000, has regexp2.
-func compilePattern(pattern string) (matcher, error) {
+// has whatever it can take; what it refuses, lookaround, backreferences and repetitions beyond 1000, has regexp2, each
+// match of which ends after limit.
+func compilePattern(pattern string, limit time.Duration) (matcher, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(pattern), maxPattern)
 	}
@@ -42,7 +43,7 @@ func compilePattern(pattern string) (matcher, error) {
 	}
 	var broken *syntax.Error
 	if errors.Is(err, ecmascript.ErrBeyond) || errors.As(err, &broken) && broken.Code == syntax.ErrInvalidRepeatSize {
-		return compileBacktracking(pattern)
+		return compileBacktracking(pattern, limit)
 	}
 	return nil, patternError(err)
 }
@@ -121,11 +122,11 @@ var long = make(chan struct{}, 2)
 
 func (p *backtracking) size() int { return len(p.translated) }
 
-func compileBacktracking(pattern string) (matcher, error) {
+func compileBacktracking(pattern string, limit time.Duration) (matcher, error) {
 	translated, err := ecmascript.ForRegexp2(pattern)
 	var re *regexp2.Regexp
 	if err == nil {
-		re, err = newBacktracking(translated)
+		re, err = newBacktracking(translated, limit)
 	}
 	if err != nil {
 		return nil, patternError(err)
@@ -133,10 +134,10 @@ func compileBacktracking(pattern string) (matcher, error) {
 	return &backtracking{pattern, translated, re}, nil
 }
 
-func newBacktracking(translated string) (*regexp2.Regexp, error) {
+func newBacktracking(translated string, limit time.Duration) (*regexp2.Regexp, error) {
 	re, err := regexp2.Compile(translated, regexp2.ECMAScript|regexp2.Unicode)
 	if err == nil {
-		re.MatchTimeout = maxPatternTime
+		re.MatchTimeout = limit
 	}
 	return re, err
 }
@@ -153,7 +154,7 @@ func (p *backtracking) match(b *budget, s string) bool {
 			defer func() { <-long }()
 		case <-b.done:
 		}
-		re, _ = newBacktracking(p.translated) // it has compiled before
+		re, _ = newBacktracking(p.translated, re.MatchTimeout) // it has compiled before
 	}
 	timer := b.startPattern(p.source)
 	defer timer.stop()

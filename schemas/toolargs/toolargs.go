@@ -43,17 +43,24 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Schema is a compiled JSON Schema of a tool's parameters. It is immutable.
 type Schema struct {
-	root     *node
-	coercion *coercion // nil: nothing to coerce
+	root        *node
+	coercion    *coercion     // nil: nothing to coerce
+	patternTime time.Duration // for the patterns of one validation
 }
 
 // Compile compiles the parameters of a tool. Empty parameters stand for any object. The schema keeps no reference to
 // parameters. An error says what cannot be compiled, for people and models to read.
 func Compile(parameters json.RawMessage) (*Schema, error) {
+	return compileWithin(parameters, maxPatternTime)
+}
+
+// compileWithin is Compile of a schema whose patterns may try for so long in one validation.
+func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema, error) {
 	if len(parameters) == 0 {
 		parameters = json.RawMessage(`{"type":"object"}`)
 	}
@@ -67,9 +74,9 @@ func Compile(parameters json.RawMessage) (*Schema, error) {
 	if !isSchema(&doc) {
 		return nil, errors.New("tool parameters are not a JSON Schema: neither an object nor a boolean")
 	}
-	c := newCompiler(&doc, newLimits())
+	c := newCompiler(&doc, newLimits(patterns))
 	if c.err == nil {
-		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc)}
+		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc), patternTime: patterns}
 		if c.err == nil {
 			return s, nil
 		}
@@ -84,7 +91,7 @@ func Check(parameters json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	b, none := newBudget(nil), value{kind: kindObject}
+	b, none := newBudget(nil, s.patternTime), value{kind: kindObject}
 	if s.coercion != nil {
 		s.coercion.apply(b, &none)
 	}
@@ -118,7 +125,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 		lines := []violation{{"root", "must be JSON: " + err.Error()}}
 		return nil, errors.New(errorText(toolName, lines, args))
 	}
-	b := newBudget(ctx.Done())
+	b := newBudget(ctx.Done(), s.patternTime)
 	changed := s.coercion != nil && s.coercion.apply(b, &v)
 	fits := b.fits(s.root, &v)
 	var violations []violation

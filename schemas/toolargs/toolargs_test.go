@@ -217,7 +217,7 @@ func TestHopelessPatternsEnd(t *testing.T) {
 		`^(?!(a*)*b)`} {
 		t.Run(pattern, func(t *testing.T) {
 			t.Parallel()
-			schema := compile(t, `{"properties":{"s":{"pattern":"`+pattern+`"}}}`)
+			schema := compileQuick(t, `{"properties":{"s":{"pattern":"`+pattern+`"}}}`)
 			if _, err := schema.Validate(t.Context(), "f", args); err == nil {
 				t.Errorf("%s matches", pattern)
 			}
