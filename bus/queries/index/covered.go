@@ -16,7 +16,7 @@ import (
 // again.
 
 const (
-	maxCovered = 4096             // keys that are remembered without an entry; of more a later comparison hears
+	maxCovered = 4096             // keys that are remembered without an entry; more are found by a later reading
 	clearedTTL = 10 * time.Minute // of the mark of a key that was cleared
 )
 
