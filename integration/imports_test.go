@@ -81,7 +81,7 @@ var importRules = []importRule{
 	{"bus/models", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/service", []string{"schemas"}, []string{natsClient}},
 	{"bus/queries", []string{"schemas", "bus", "bus/natsio", "bus/service"}, []string{natsClient, "golang.org/x/sync"}},
-	{"bus/retention", []string{"schemas", "bus", "bus/natsio", "bus/queries", "eventstore"}, []string{natsClient}},
+	{"bus/retention", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/queries", "eventstore"}, []string{natsClient}},
 	{"bus/bustest", []string{"schemas", "bus", "bus/client", "bus/embedded", "bus/inbox", "bus/permissions",
 		"bus/streams"},
 		[]string{"go.uber.org/goleak", natsClient, natsServer}},
