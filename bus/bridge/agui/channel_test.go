@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// A channel cannot be guessed by who knows the session. It stays while the session is bound to it, and is that session's
-// alone.
+// A channel cannot be guessed by who knows the session. It stays while the session is bound to it, and is of that
+// session alone.
 func TestChannels(t *testing.T) {
 	t.Parallel()
 	s, _ := bustest.Small(t)
