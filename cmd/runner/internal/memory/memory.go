@@ -22,8 +22,8 @@ const (
 // without which a process that needs more than the aim would collect all the time.
 func limit(live, stacks uint64) int64 { return int64(max(aim, (live+stacks)/3*4)) }
 
-// Bound sets the process's limit of memory, 144 MiB or more where more is needed, until ctx ends. It leaves the limit to
-// GOGC and GOMEMLIMIT where the environment has one of them. The error is nil.
+// Bound sets the process's limit of memory, 144 MiB or more where more is needed, until ctx ends. It leaves the limit
+// to GOGC and GOMEMLIMIT where the environment has one of them. The error is nil.
 func Bound(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
