@@ -17,7 +17,7 @@ import (
 )
 
 // terminateWait is how long a process may take to end once its input is closed, and again after SIGTERM, and how long a
-// server by HTTP may take to hear of the end of a session.
+// server by HTTP may take to answer to the end of a session.
 const terminateWait = 2 * time.Second
 
 // A link is one way to a server, for one session.
