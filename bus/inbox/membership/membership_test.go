@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox/membership"
 )
 
-// never is after how long a runner is taken for dead in tests where none should be, however busy the machine is. Between
-// two of its heartbeats there are seconds then, so that what comes sooner has not waited for one.
+// never is after how long a runner is taken for dead in tests where none should be, however busy the machine is.
+// Between two of its heartbeats there are seconds then, so that what comes sooner has not waited for one.
 const never = time.Minute
 
 // join has a runner live until the test ends or it is told to leave.
