@@ -48,7 +48,9 @@ func listOf(item string, size int) string {
 // tooLarge reads a reply that has to end as too large.
 func tooLarge(t *testing.T, api string, serve http.HandlerFunc) {
 	t.Helper()
-	last := finalEvent(t, t.Context(), api, serveFault(t, api, serve))
+	req := serveFault(t, api, serve)
+	req.Limits = providers.Limits{}
+	last := finalEvent(t, t.Context(), api, req)
 	if last.FailureCode != schemas.FailureTooLarge || last.Message.StopReason != schemas.StopError {
 		t.Errorf("%s %s %.200q, want too_large", last.Reason, last.FailureCode, last.Message.ErrorMessage)
 	}

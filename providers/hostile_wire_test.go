@@ -298,6 +298,7 @@ func TestRepeatedIDs(t *testing.T) {
 					}
 					_, _ = io.WriteString(w, "data: [DONE]\n\n")
 				})
+				req.Limits = providers.Limits{}
 				m := final(t, t.Context(), api, req)
 				if n := int64(len(m.Content)); n > providers.DefaultLimits.Calls {
 					t.Errorf("%d calls", n)
