@@ -48,7 +48,7 @@ func (s *Sweeper) tidy(ctx context.Context, w *swept) error {
 	last, garbage := uint64(0), 0
 	_, err = natsio.Scan(ctx, js, w.name, state.FirstSeq, state.LastSeq, func(m natsio.Stored) error {
 		switch last = m.Sequence; {
-		case !isEntry(m):
+		case !w.meant(m):
 			garbage++
 		case m.Header.Get(jetstream.MarkerReasonHeader) == "": // marks of the server are for those who follow now
 			entries = append(entries, m)

@@ -14,15 +14,18 @@ import (
 // with a filter, keeps any number of messages of one, and purges none.
 const del = "\x7f"
 
-// rules are the streams that are swept.
+// rules are the streams that are swept. What a server delivers to a stream has the subject that it had before, which need
+// not be one of the stream's.
 func (s *Sweeper) rules() []*swept {
 	list := []*swept{
 		{name: schemas.StreamTools, meant: s.isCall},
-		{name: schemas.StreamTimers, meant: isTimer},
+		{name: schemas.StreamTimers, meant: s.isTimer},
 	}
 	for _, bucket := range []string{schemas.BucketTools, schemas.BucketResources, schemas.BucketRunners,
 		schemas.BucketDeletions, schemas.BucketSessions} {
-		list = append(list, &swept{name: "KV_" + bucket, meant: isEntry, bucket: true})
+		list = append(list, &swept{name: "KV_" + bucket, bucket: true, meant: func(m natsio.Stored) bool {
+			return strings.HasPrefix(m.Subject, "$KV."+bucket+".") && isEntry(m)
+		}})
 	}
 	return list
 }
@@ -42,15 +45,21 @@ func (s *Sweeper) isCall(m natsio.Stored) bool {
 }
 
 // isTimer reports whether a message is a timer that waits, or what the server has made of one that was due.
-func isTimer(m natsio.Stored) bool {
-	return !strings.Contains(m.Subject, del) &&
-		(m.Header.Get(jetstream.ScheduleHeader) != "" || m.Header.Get(headerScheduler) != "")
+func (s *Sweeper) isTimer(m natsio.Stored) bool {
+	prefix := s.conn.Subjects().Prefix()
+	switch {
+	case strings.Contains(m.Subject, del):
+		return false
+	case strings.HasPrefix(m.Subject, prefix+".sched."):
+		return m.Header.Get(jetstream.ScheduleHeader) != ""
+	}
+	return strings.HasPrefix(m.Subject, prefix+".due.") && m.Header.Get(headerScheduler) != ""
 }
 
 // headerScheduler is in what the server makes of a schedule.
 const headerScheduler = "Nats-Scheduler"
 
-// isEntry reports whether a message of a bucket is what somebody has put, or that somebody has deleted it.
+// isEntry reports whether a message at a key is what somebody has put, or that somebody has deleted it.
 func isEntry(m natsio.Stored) bool {
 	switch {
 	case m.Unreadable, strings.Contains(m.Subject, del), codec.IsAnswer(m.Header, m.Data):
@@ -58,10 +67,5 @@ func isEntry(m natsio.Stored) bool {
 	case len(m.Data) > 0:
 		return true
 	}
-	return isDeletion(m)
-}
-
-// isDeletion reports whether a message of a bucket says that a key has no value any more.
-func isDeletion(m natsio.Stored) bool {
 	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
 }

@@ -44,6 +44,25 @@ func settled(t *testing.T, c *bus.Conn) {
 	}
 }
 
+// deliver has the server deliver an event of s1 to a subject: what is stored there has the subject of the event.
+func deliver(t *testing.T, c *bus.Conn, to string) {
+	t.Helper()
+	ctx := bustest.Deadline(t)
+	if _, err := c.JetStream().Publish(ctx, "agent.evt.s1", []byte(strings.Repeat("x", 10<<10))); err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := c.JetStream().CreateOrUpdateConsumer(ctx, schemas.StreamEvents,
+		jetstream.ConsumerConfig{Name: "x", FilterSubject: "agent.evt.s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := "$JS.API.CONSUMER.MSG.NEXT." + schemas.StreamEvents + "." + consumer.CachedInfo().Name
+	if err := c.NATS().PublishRequest(next, to, []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, c)
+}
+
 // round has a new sweeper sweep once.
 func round(t *testing.T, c *bus.Conn) {
 	t.Helper()
@@ -90,11 +109,9 @@ func TestWhatIsNoCallIsTakenOut(t *testing.T) {
 	if _, err := c.JetStream().Publish(ctx, c.Subjects().Tool("nobody", "s1", string(req.Call)), data); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.JetStream().Publish(ctx, "agent.evt.s1", []byte(strings.Repeat("x", 200<<10))); err != nil {
-		t.Fatal(err)
-	}
 	s := sweep.New(c, sweep.Options{})
 	for range 2 { // also what comes later
+		deliver(t, c, "agent.tool.nobody.s1.c1")
 		refusals(t, c, 300, func(i int) string { return fmt.Sprintf("agent.tool.nobody.s1.c%d", i%2+1) })
 		refusals(t, c, 300, func(i int) string { return "agent.tool.nobody.s1.c1\x7f" })
 		for i := range 5 {
@@ -104,7 +121,7 @@ func TestWhatIsNoCallIsTakenOut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		bustest.Eventually(t, "answers are stored", func() bool { return bustest.Messages(t, c, schemas.StreamTools) == 607 })
+		bustest.Eventually(t, "answers are stored", func() bool { return bustest.Messages(t, c, schemas.StreamTools) == 608 })
 		if err := s.Round(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -140,6 +157,10 @@ func TestAnswersBesideTimersAreTakenOut(t *testing.T) {
 	}
 	bustest.Eventually(t, "the answers are stored, one of each subject but those with DEL", func() bool {
 		return bustest.Messages(t, c, schemas.StreamTimers) == 604
+	})
+	deliver(t, c, "agent.due.s1.x")
+	bustest.Eventually(t, "a delivery is stored", func() bool {
+		return bustest.Messages(t, c, schemas.StreamTimers) == 605
 	})
 	round(t, c)
 	if n := bustest.Messages(t, c, schemas.StreamTimers); n != 2 {
@@ -182,6 +203,7 @@ func fillAndSweep(t *testing.T, c *bus.Conn, bucket, del string) {
 	if _, err := js.PublishMsg(ctx, gone); err != nil {
 		t.Fatal(err)
 	}
+	deliver(t, c, "$KV."+bucket+".q.w")
 	const room = 128 << 10
 	limit(t, c, name, room)
 	sent := 0
@@ -198,6 +220,9 @@ func fillAndSweep(t *testing.T, c *bus.Conn, bucket, del string) {
 	round(t, c)
 	if err := put(ctx, "c.w", strings.Repeat("c", 1000)); err != nil {
 		t.Fatal(err)
+	}
+	if n := bustest.Messages(t, c, schemas.StreamEvents); n != 1 {
+		t.Errorf("the log has %d messages, want the one event", n)
 	}
 	s := stream(t, c, name)
 	if info := s.CachedInfo(); info.State.Msgs != 4 || info.Config.MaxBytes != room {
