@@ -36,7 +36,8 @@ func Wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// TimeToLive reads the header of a message with a time to live as the server does: a duration or a number of seconds. It is 0 for what has no end.
+// TimeToLive reads the header of a message with a time to live as the server does: a duration or a number of seconds.
+// It is 0 for what has no end.
 func TimeToLive(header string) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

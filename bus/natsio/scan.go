@@ -27,10 +27,10 @@ type Stored struct {
 	Unreadable bool
 }
 
-// Scan gives take what a stream has from a sequence to another, the oldest first, until it returns an error. It asks for
-// the messages directly, without a consumer: so it sees also those that no consumer is given, which are statuses and
-// messages whose subjects have the character DEL, and needs none where a stream has as many as it may. It returns where
-// to go on. The stream has to allow direct gets.
+// Scan gives take what a stream has from a sequence to another, the oldest first, until it returns an error. It asks
+// for the messages directly, without a consumer: so it sees also those that no consumer is given, which are statuses
+// and messages whose subjects have the character DEL, and needs none where a stream has as many as it may. It returns
+// where to go on. The stream has to allow direct gets.
 func Scan(ctx context.Context, js jetstream.JetStream, stream string, from, to uint64,
 	take func(Stored) error) (next uint64, err error) {
 	for next, more := from, true; ; {

@@ -28,9 +28,9 @@ func storedSize(m natsio.Stored) int64 {
 	return int64(size)
 }
 
-// tidy puts a bucket in order that denies the deletion of messages, and that cannot be purged of subjects with DEL: what
-// somebody has put is published again, and all that was before is purged (decision 135). It does so once
-// half of what it has is garbage.
+// tidy puts a bucket in order that denies the deletion of messages, and that cannot be purged of subjects with DEL:
+// what somebody has put is published again, and all that was before is purged (decision 135). It does so once half of
+// what it has is garbage.
 func (s *Sweeper) tidy(ctx context.Context, w *swept) error {
 	if w.garbage <= leaveBytes {
 		return nil
@@ -70,8 +70,8 @@ func (s *Sweeper) tidy(ctx context.Context, w *swept) error {
 	return nil
 }
 
-// putAgain publishes entries again, each unless its key has another one by now. They are a little larger so, and where a
-// bucket that is full has no room for that its limit is wider meanwhile.
+// putAgain publishes entries again, each unless its key has another one by now. They are a little larger so, and where
+// a bucket that is full has no room for that its limit is wider meanwhile.
 func (s *Sweeper) putAgain(ctx context.Context, stream jetstream.Stream, entries []natsio.Stored) (err error) {
 	config := stream.CachedInfo().Config
 	widened := false
@@ -113,8 +113,8 @@ const codeStoreFailed jetstream.ErrorCode = 10077
 // codeConflictInFlight is how replicas refuse what another write of the subject is in flight for.
 const codeConflictInFlight jetstream.ErrorCode = 10164
 
-// again publishes a message of a stream again as it is, if it is still the newest of its subject. One that has a time to
-// live gets what is left of it.
+// again publishes a message of a stream again as it is, if it is still the newest of its subject. One that has a time
+// to live gets what is left of it.
 func (s *Sweeper) again(ctx context.Context, m natsio.Stored) error {
 	js := s.conn.JetStream()
 	msg := nats.NewMsg(m.Subject)

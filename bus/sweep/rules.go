@@ -14,8 +14,8 @@ import (
 // with a filter, keeps any number of messages of one, and purges none.
 const del = "\x7f"
 
-// rules are the streams that are swept. What a server delivers to a stream has the subject that it had before, which need
-// not be one of the stream's.
+// rules are the streams that are swept. What a server delivers to a stream has the subject that it had before, which
+// need not be one of the stream's.
 func (s *Sweeper) rules() []*swept {
 	list := []*swept{
 		{name: schemas.StreamTools, meant: s.isCall},
@@ -30,8 +30,8 @@ func (s *Sweeper) rules() []*swept {
 	return list
 }
 
-// isCall reports whether a worker would answer a message: it has the id of the call of its subject, or is a request for
-// it. What is no call has no answer, and in the queue of a tool that nobody serves it stays.
+// isCall reports whether a worker would answer a message: it has the id of the call of its subject, or is a request
+// for it. What is no call has no answer, and in the queue of a tool that nobody serves it stays.
 func (s *Sweeper) isCall(m natsio.Stored) bool {
 	queue, session, call, err := s.conn.Subjects().ParseTool(m.Subject)
 	if err != nil {

@@ -93,7 +93,8 @@ func (s *Sweeper) sweep(ctx context.Context, w *swept) error {
 	for w.next = max(w.next, state.FirstSeq); w.next <= state.LastSeq; {
 		var found []uint64
 		seen := false
-		w.next, err = natsio.Scan(ctx, js, w.name, w.next, min(state.LastSeq, w.next+perRequest), func(m natsio.Stored) error {
+		to := min(state.LastSeq, w.next+perRequest)
+		w.next, err = natsio.Scan(ctx, js, w.name, w.next, to, func(m natsio.Stored) error {
 			seen = true
 			if !w.meant(m) {
 				found = append(found, m.Sequence)

@@ -152,7 +152,8 @@ func TestAnswersBesideTimersAreTakenOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "a timer fires", func() bool { return bustest.Queued(t, c) == 1 })
-	for _, subject := range []string{"agent.sched.s1.x\x7f", "agent.due.s1.x\x7f", "agent.sched.s2.retry", "agent.due.s1.x"} {
+	for _, subject := range []string{"agent.sched.s1.x\x7f", "agent.due.s1.x\x7f", "agent.sched.s2.retry",
+		"agent.due.s1.x"} {
 		refusals(t, c, 300, func(int) string { return subject })
 	}
 	bustest.Eventually(t, "the answers are stored, one of each subject but those with DEL", func() bool {
@@ -171,8 +172,8 @@ func TestAnswersBesideTimersAreTakenOut(t *testing.T) {
 	}
 }
 
-// Buckets deny the deletion of messages, and a server purges no subjects with DEL. What somebody has put stays as it was,
-// for as long as it would have lived, also in a bucket that is full to the last byte.
+// Buckets deny the deletion of messages, and a server purges no subjects with DEL. What somebody has put stays as it
+// was, for as long as it would have lived, also in a bucket that is full to the last byte.
 func TestABucketIsPutInOrder(t *testing.T) {
 	t.Parallel()
 	for _, bucket := range []string{schemas.BucketTools, schemas.BucketRunners, schemas.BucketDeletions,

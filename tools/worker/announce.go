@@ -39,9 +39,9 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 	return list, nil
 }
 
-// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final, and not where
-// the bucket has no room, which it may get. What there is for prompts comes first: a runner that sees the tools may begin
-// a run.
+// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final, and not
+// where the bucket has no room, which it may get. What there is for prompts comes first: a runner that sees the tools
+// may begin a run.
 func (w *Worker) announce(ctx context.Context) error {
 	resources := w.newResources()
 	announced := false
