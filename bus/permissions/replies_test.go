@@ -39,8 +39,8 @@ func newAttacked(t *testing.T, config string) *attacked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{"agent.evt.s1", "$KV.agent_profiles.p", "$KV.agent_tools.bash.w1", "$O.agent_blobs.C.x",
-		"agent.live.s1.update", "agent.tool.bash.s1.c1"} {
+	for _, subject := range []string{"agent.evt.s1", "$KV.agent_profiles.p", "$KV.agent_tools.bash.w1",
+		"$O.agent_blobs.C.x", "agent.live.s1.update", "agent.tool.bash.s1.c1"} {
 		if _, err := a.conn.JetStream().Publish(bustest.Deadline(t), subject, []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +124,9 @@ func creates(subject string) (stream, filter string, ok bool) {
 func (a *attacked) consumers(nc *nats.Conn, stream, filter, deletion string) {
 	a.t.Helper()
 	ack := map[bool]string{true: "explicit", false: "none"}[stream == schemas.StreamTools]
-	for _, more := range []map[string]any{{"deliver_subject": deletion, "headers_only": true, "idle_heartbeat": 100_000_000},
-		{"name": "pulled"}} {
+	for _, more := range []map[string]any{
+		{"deliver_subject": deletion, "headers_only": true, "idle_heartbeat": 100_000_000}, {"name": "pulled"},
+	} {
 		c := map[string]any{"name": "pushed", "deliver_policy": "all", "ack_policy": ack}
 		maps.Copy(c, more)
 		read := strings.ReplaceAll(filter, "<name>", c["name"].(string)) // a queue's calls go to one consumer
@@ -151,7 +152,8 @@ func (a *attacked) passed(user string) {
 	for i := range 2 {
 		name := fmt.Sprintf("passed_%s_%d", user, i)
 		there := a.victim(name)
-		err := a.conn.NATS().PublishRequest("$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.nobody", "$JS.API.STREAM.DELETE."+name, nil)
+		err := a.conn.NATS().PublishRequest("$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.nobody",
+			"$JS.API.STREAM.DELETE."+name, nil)
 		if err != nil {
 			a.t.Fatal(err)
 		}

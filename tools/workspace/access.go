@@ -10,8 +10,8 @@ import (
 
 // Open opens a file or directory for reading. The path must be absolute, see [Workspace.Resolve]. What is neither is an
 // error that wraps [ErrIrregular], as it is for all methods that open.
-func (w *Workspace) Open(path string) (*os.File, error) {
-	a, rel, err := w.locate(path, toRead)
+func (w *Workspace) Open(ctx context.Context, path string) (*os.File, error) {
+	a, rel, err := w.locate(ctx, path, toRead)
 	if err != nil {
 		return nil, err
 	}
@@ -19,8 +19,8 @@ func (w *Workspace) Open(path string) (*os.File, error) {
 }
 
 // Stat describes the file that an absolute path leads to, links followed.
-func (w *Workspace) Stat(path string) (fs.FileInfo, error) {
-	a, rel, err := w.locate(path, toRead)
+func (w *Workspace) Stat(ctx context.Context, path string) (fs.FileInfo, error) {
+	a, rel, err := w.locate(ctx, path, toRead)
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +29,8 @@ func (w *Workspace) Stat(path string) (fs.FileInfo, error) {
 
 // OpenFile opens the file that an absolute path leads to, for writing too, with the flags of [os.OpenFile]. Links are
 // followed, also one to a file that is still to be made. The single files of [Options] cannot be written.
-func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
-	a, rel, err := w.locate(path, toWrite)
+func (w *Workspace) OpenFile(ctx context.Context, path string, flag int, perm fs.FileMode) (*os.File, error) {
+	a, rel, err := w.locate(ctx, path, toWrite)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func Replace(file *os.File, data []byte) error {
 
 // MkdirAll makes a directory and those above it that are missing. It is an error wrapping [fs.ErrExist] if something
 // else has the name.
-func (w *Workspace) MkdirAll(path string, perm fs.FileMode) error {
-	a, rel, err := w.locate(path, toWrite)
+func (w *Workspace) MkdirAll(ctx context.Context, path string, perm fs.FileMode) error {
+	a, rel, err := w.locate(ctx, path, toWrite)
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func (w *Workspace) MkdirAll(path string, perm fs.FileMode) error {
 // FS returns the files of the directory that an absolute path is confined to, and the name in it of what the path leads
 // to. Links are followed where they stay inside; what is outside cannot be opened. The files are those of the
 // workspace: they cannot be used after [Workspace.Close].
-func (w *Workspace) FS(path string) (below fs.FS, name string, err error) {
-	a, rel, err := w.locate(path, toRead)
+func (w *Workspace) FS(ctx context.Context, path string) (below fs.FS, name string, err error) {
+	a, rel, err := w.locate(ctx, path, toRead)
 	if err != nil {
 		return nil, "", err
 	}
@@ -77,7 +77,7 @@ func (w *Workspace) FS(path string) (below fs.FS, name string, err error) {
 // exist. Calls for one file are served in the order in which they came. It returns what f returns, the error of a path
 // that leads nowhere, or the cause of a context that ended while it waited. Other processes are not kept out.
 func (w *Workspace) Exclusive(ctx context.Context, path string, f func() error) error {
-	a, rel, err := w.locate(path, toWrite)
+	a, rel, err := w.locate(ctx, path, toWrite)
 	if err != nil {
 		return err
 	}

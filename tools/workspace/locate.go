@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,8 +10,11 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as in Linux.
-const maxLinks = 40
+// A path may be so many bytes long, and lead through so many symbolic links, as in Linux.
+const (
+	maxPath  = 4096
+	maxLinks = 40
+)
 
 // A purpose is what a path is followed for.
 type purpose int
@@ -22,11 +26,16 @@ const (
 
 // locate follows an absolute path to the area it ends in and the name there, which leads through no symbolic link. If
 // it is to be read, the file exists, or the error is that of the component that does not.
-func (w *Workspace) locate(path string, why purpose) (*area, string, error) {
-	if strings.IndexByte(path, 0) >= 0 {
+//
+// It takes as long as the path has components. It ends with the cause of a context that ends.
+func (w *Workspace) locate(ctx context.Context, path string, why purpose) (*area, string, error) {
+	switch {
+	case strings.IndexByte(path, 0) >= 0:
 		return nil, "", &fs.PathError{Op: "open", Path: path, Err: syscall.EINVAL}
+	case len(path) >= maxPath:
+		return nil, "", &fs.PathError{Op: "open", Path: path, Err: syscall.ENAMETOOLONG}
 	}
-	walk := walk{path: path, why: why}
+	walk := walk{ctx: ctx, path: path, why: why}
 	next := path
 	for {
 		a, rest := w.enter(next)
@@ -86,57 +95,60 @@ func (w *Workspace) single(path string) (in *area, rel string) {
 	return nil, ""
 }
 
-// A walk counts the links of one path.
-type walk struct {
-	path  string
-	why   purpose
-	links int
-}
-
 // below follows the components of rest. It returns the name reached, or an absolute path to go on with: the target of
 // an absolute link, or what follows a ".." at the top.
 func (k *walk) below(a *area, rest string) (rel, jump string, err error) {
-	rel = "."
+	k.descent = descent{area: a}
+	defer k.leave()
 	todo := strings.Split(strings.TrimLeft(rest, string(filepath.Separator)), string(filepath.Separator))
 	if rest == "" {
 		todo = nil
 	}
 	for len(todo) > 0 {
+		if k.ctx.Err() != nil {
+			return "", "", context.Cause(k.ctx)
+		}
 		name := todo[0]
 		todo = todo[1:]
 		switch name {
 		case "", ".", "..":
-			if err := k.directory(a, rel); err != nil {
-				return "", "", err
+			if err := k.isDirectory(); err != nil {
+				return "", "", k.fail(err)
 			}
 			if name != ".." {
 				continue
 			}
-			if parent := filepath.Dir(a.name()); rel == "." && parent != a.name() {
+			if parent := filepath.Dir(a.name()); len(k.names) == 0 && parent != a.name() {
 				return "", join(parent, todo), nil
 			}
-			rel = filepath.Dir(rel)
+			k.up()
 			continue
 		}
-		target, isLink, err := k.link(a, filepath.Join(rel, name))
+		target, isLink, err := k.link(name)
 		switch {
 		case err != nil:
 			return "", "", err
 		case !isLink:
-			rel = filepath.Join(rel, name)
+			k.names = append(k.names, name)
 		case filepath.IsAbs(target):
 			return "", join(target, todo), nil
 		default:
 			todo = append(strings.Split(target, string(filepath.Separator)), todo...)
 		}
 	}
-	return rel, "", nil
+	return k.rel(), "", nil
 }
 
-// link reads a symbolic link. The error has the whole path, not the component: that is what the caller asked for.
-func (k *walk) link(a *area, rel string) (target string, isLink bool, err error) {
-	info, err := a.root.Lstat(rel)
+// link reads what has the name in the directory reached, if it is a symbolic link. The error has the whole path, not
+// the component: that is what the caller asked for.
+func (k *walk) link(name string) (target string, isLink bool, err error) {
+	var info fs.FileInfo
+	dir, err := k.directory()
+	if err == nil {
+		info, err = dir.Lstat(name)
+	}
 	if k.why == toWrite && errors.Is(err, fs.ErrNotExist) {
+		k.missing = true
 		return "", false, nil
 	}
 	if err != nil {
@@ -148,21 +160,10 @@ func (k *walk) link(a *area, rel string) (target string, isLink bool, err error)
 	if k.links++; k.links > maxLinks {
 		return "", false, k.fail(syscall.ELOOP)
 	}
-	if target, err = a.root.Readlink(rel); err != nil {
+	if target, err = dir.Readlink(name); err != nil {
 		return "", false, k.fail(err)
 	}
 	return target, true, nil
-}
-
-func (k *walk) directory(a *area, rel string) error {
-	info, err := a.root.Lstat(rel)
-	if err == nil && !info.IsDir() {
-		err = syscall.ENOTDIR
-	}
-	if err != nil {
-		return k.fail(err)
-	}
-	return nil
 }
 
 func (k *walk) fail(err error) error {

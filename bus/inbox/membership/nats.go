@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -30,7 +31,11 @@ func NewNATS(nc *nats.Conn, js jetstream.JetStream, subjects schemas.Subjects, i
 }
 
 func (n *natsNetwork) Join(receive func([]byte)) (stop func(), err error) {
-	beats, err := n.nc.Subscribe(n.subjects.Heartbeat(), func(m *nats.Msg) { receive(m.Data) })
+	beats, err := n.nc.Subscribe(n.subjects.Heartbeat(), func(m *nats.Msg) {
+		if codec.IsAnnounced(m) { // an answer of this service names a runner, too
+			receive(m.Data)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to heartbeats: %w", err)
 	}
