@@ -27,7 +27,7 @@ func deep(t *testing.T, root string, levels int) string {
 func TestTheWayIsLinear(t *testing.T) {
 	base := area(t)
 	w := open(t, workspace.Options{Root: base + "/root"})
-	const levels = 400
+	const levels = 160
 	work := func(path string) float64 {
 		return testing.AllocsPerRun(1, func() {
 			if _, err := w.Stat(t.Context(), path); err != nil {
