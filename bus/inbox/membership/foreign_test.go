@@ -1,6 +1,7 @@
 package membership_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/inbox/membership"
 )
 
 // Whoever may ask a service, or read a stream, chooses where the answer goes. At the subject of heartbeats it is none,
@@ -56,5 +58,33 @@ func TestWhatIsAnsweredIsNoHeartbeat(t *testing.T) {
 	bustest.Eventually(t, "what a runner says is heard", func() bool { return strings.Contains(log.String(), "peer=b") })
 	if n := strings.Count(log.String(), "runner is live"); n != 1 {
 		t.Errorf("%d runners were live:\n%s", n, log.String())
+	}
+}
+
+// Nobody waits for the heartbeat of a runner that a server has put into the list.
+func TestAnAnswerOfAServerIsNoListedRunner(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	join(t, c, "a", nil)
+	bucket := func() uint64 {
+		s, err := c.JetStream().Stream(bustest.Deadline(t), "KV_agent_runners")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(bustest.Deadline(t), jetstream.WithSubjectFilter("$KV.agent_runners.ghost"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State.Msgs
+	}
+	if err := c.NATS().PublishMsg(&nats.Msg{Subject: "agent.live.s1.update", Reply: "$KV.agent_runners.ghost",
+		Data: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the answer is stored", func() bool { return bucket() > 0 })
+	network := membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), "b")
+	ids, err := network.Listed(bustest.Deadline(t))
+	if err != nil || !slices.Equal(ids, []string{"a"}) {
+		t.Errorf("listed are %v, %v", ids, err)
 	}
 }
