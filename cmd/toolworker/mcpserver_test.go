@@ -294,7 +294,8 @@ func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Requests that are never sent to the end hold a bounded part of the memory, for a bounded time, and only with the token.
+// Requests that are never sent to the end hold a bounded part of the memory, for a bounded time, and only with the
+// token.
 func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -306,8 +307,8 @@ func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json"+
-			"\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n[", host, token, length)
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n[", host, token, length)
 		if err != nil {
 			t.Fatal(err)
 		}

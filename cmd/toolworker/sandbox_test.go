@@ -137,7 +137,8 @@ func TestCommandInASandbox(t *testing.T) {
 	}
 }
 
-// The variables of an MCP server are not for commands in a sandbox to see. Without one they are, and the worker says so.
+// The variables of an MCP server are not for commands in a sandbox to see. Without one they are, and the worker says
+// so.
 func TestCommandsAndTheVariablesOfMCPServers(t *testing.T) {
 	t.Parallel()
 	for _, sandbox := range []string{"none", "bubblewrap", "namespaces"} {
@@ -159,7 +160,7 @@ func TestCommandsAndTheVariablesOfMCPServers(t *testing.T) {
 				return r.announcement("bash", "w9") != nil && r.announcement("zoo_echo", "w9-zoo-1") != nil
 			})
 			r.call("bash", `{"command":"cat /proc/[0-9]*/environ '`+file+`' 2>/dev/null | `+
-				`grep -ao visible-in-[`+sandbox[:1]+`][a-z]* | sort -u; echo end"}`)
+				`grep -ao visible-in-[`+sandbox[:1]+`]`+sandbox[1:]+` | sort -u; echo end"}`)
 			want, warned := "end\n", false
 			if sandbox == "none" {
 				want, warned = secret+"\nend\n", true
