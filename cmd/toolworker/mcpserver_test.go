@@ -308,7 +308,8 @@ func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
-			"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n[", host, token, length)
+			"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+			"Content-Length: %d\r\n\r\n[", host, token, length)
 		if err != nil {
 			t.Fatal(err)
 		}
