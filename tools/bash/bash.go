@@ -140,7 +140,7 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	dir := s.opts.Workspace.Dir()
 	info, err := s.opts.Workspace.Stat(dir)
 	switch {
-	case errors.As(err, new(*workspace.OutsideError)):
+	case errors.As(err, new(*workspace.DeniedError)):
 		return schemas.ToolResult{}, err
 	case err != nil || !info.IsDir():
 		return schemas.ToolResult{}, tools.Failf(

@@ -20,13 +20,53 @@ const (
 	toWrite                // the last components may be missing: there is no link in what does not exist
 )
 
-// locate follows an absolute path to the area it ends in and the name there, which leads through no symbolic link. If
-// it is to be read, the file exists, or the error is that of the component that does not.
-func (w *Workspace) locate(path string, why purpose) (*area, string, error) {
-	if strings.IndexByte(path, 0) >= 0 {
-		return nil, "", &fs.PathError{Op: "open", Path: path, Err: syscall.EINVAL}
+// maxChanges is how often a path is followed anew because something on its way has changed meanwhile.
+const maxChanges = 20
+
+// at calls use for the place that an absolute path leads to. Where something changes between looking and opening, it
+// begins anew: use may be called again if it returns errChanged.
+func (w *Workspace) at(path string, why purpose, use func(*place) error) error {
+	var err error
+	for range maxChanges {
+		if err = w.once(path, why, use); !errors.Is(err, errChanged) {
+			break
+		}
 	}
-	walk := walk{path: path, why: why}
+	return w.worded(path, err)
+}
+
+func (w *Workspace) once(path string, why purpose, use func(*place) error) error {
+	p, err := w.locate(path, why)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return use(p)
+}
+
+// worded gives an error the whole path, which the caller asked for, in the place of a component.
+func (w *Workspace) worded(path string, err error) error {
+	if err == nil || errors.As(err, new(*DeniedError)) {
+		return err
+	}
+	for _, denied := range []error{errStore, errMark, errPrivate} {
+		if errors.Is(err, denied) {
+			return &DeniedError{Path: path, Reason: denied.Error()}
+		}
+	}
+	if inner, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost is replaced
+		err = inner.Err
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// locate follows an absolute path to the area it ends in and the place there. If it is to be read, the file exists, or
+// the error is that of the component that does not.
+func (w *Workspace) locate(path string, why purpose) (*place, error) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return nil, syscall.EINVAL
+	}
+	walk := walk{why: why}
 	next := path
 	for {
 		a, rest := w.enter(next)
@@ -34,19 +74,16 @@ func (w *Workspace) locate(path string, why purpose) (*area, string, error) {
 			a, rest = w.enter(filepath.Clean(next))
 		}
 		if a == nil && why == toRead {
-			if a, rel := w.single(next); a != nil {
-				return a, rel, nil
+			if p, err := w.single(next); p != nil || err != nil {
+				return p, err
 			}
 		}
 		if a == nil {
-			return nil, "", &OutsideError{Path: path, Root: w.Root()}
+			return nil, &DeniedError{Path: path, Reason: "is outside " + w.Root() + ", and only files inside may be used"}
 		}
-		rel, jump, err := walk.below(a, rest)
-		if err != nil {
-			return nil, "", err
-		}
-		if jump == "" {
-			return a, rel, nil
+		p, jump, err := walk.below(a, rest)
+		if err != nil || jump == "" {
+			return p, err
 		}
 		next = jump
 	}
@@ -69,107 +106,142 @@ func (w *Workspace) enter(path string) (in *area, rest string) {
 	return in, rest
 }
 
-// single finds the area of one of the single files. Such a file must not be a link.
-func (w *Workspace) single(path string) (in *area, rel string) {
+// single finds the place of one of the single files. Such a file must not be a link.
+func (w *Workspace) single(path string) (*place, error) {
 	dir, base := filepath.Dir(path), filepath.Base(path)
 	for _, f := range w.files {
 		for _, name := range f.in.names {
 			if ok, err := filepath.Match(f.base, base); !ok || err != nil || dir != name {
 				continue
 			}
-			if info, err := f.in.root.Lstat(base); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-				return nil, ""
+			in, err := begin(f.in)
+			if err != nil {
+				return nil, err
 			}
-			return f.in, base
+			info, err := f.in.root.Lstat(base)
+			if err != nil {
+				return nil, err
+			}
+			if info.Mode()&fs.ModeSymlink != 0 {
+				return nil, nil
+			}
+			return &place{chain: in, base: base, info: info}, nil
 		}
 	}
-	return nil, ""
+	return nil, nil
 }
 
 // A walk counts the links of one path.
 type walk struct {
-	path  string
 	why   purpose
 	links int
 }
 
-// below follows the components of rest. It returns the name reached, or an absolute path to go on with: the target of
+// below follows the components of rest. It returns the place reached, or an absolute path to go on with: the target of
 // an absolute link, or what follows a ".." at the top.
-func (k *walk) below(a *area, rest string) (rel, jump string, err error) {
-	rel = "."
+func (k *walk) below(a *area, rest string) (p *place, jump string, err error) {
+	in, err := begin(a)
+	if err != nil {
+		return nil, "", err
+	}
+	p = &place{chain: in, base: "."}
 	todo := strings.Split(strings.TrimLeft(rest, string(filepath.Separator)), string(filepath.Separator))
 	if rest == "" {
 		todo = nil
 	}
-	for len(todo) > 0 {
+	for len(todo) > 0 && jump == "" && err == nil {
 		name := todo[0]
-		todo = todo[1:]
-		switch name {
-		case "", ".", "..":
-			if err := k.directory(a, rel); err != nil {
-				return "", "", err
-			}
-			if name != ".." {
-				continue
-			}
-			if parent := filepath.Dir(a.name()); rel == "." && parent != a.name() {
-				return "", join(parent, todo), nil
-			}
-			rel = filepath.Dir(rel)
-			continue
-		}
-		target, isLink, err := k.link(a, filepath.Join(rel, name))
-		switch {
-		case err != nil:
-			return "", "", err
-		case !isLink:
-			rel = filepath.Join(rel, name)
-		case filepath.IsAbs(target):
-			return "", join(target, todo), nil
-		default:
-			todo = append(strings.Split(target, string(filepath.Separator)), todo...)
-		}
+		todo, jump, err = k.step(p, name, todo[1:])
 	}
-	return rel, "", nil
+	if err == nil && jump == "" && p.base == "." {
+		p.info, err = p.last().Stat(".")
+	}
+	if err != nil || jump != "" {
+		p.close()
+		return nil, jump, err
+	}
+	return p, "", nil
 }
 
-// link reads a symbolic link. The error has the whole path, not the component: that is what the caller asked for.
-func (k *walk) link(a *area, rel string) (target string, isLink bool, err error) {
-	info, err := a.root.Lstat(rel)
-	if k.why == toWrite && errors.Is(err, fs.ErrNotExist) {
-		return "", false, nil
+// step goes on from a place by one component. It returns those that are left, or an absolute path to go on with.
+func (k *walk) step(p *place, name string, todo []string) (left []string, jump string, err error) {
+	switch name {
+	case "", ".", "..":
+		if p.base != "." {
+			if err := p.directory(); err != nil {
+				return nil, "", err
+			}
+		}
+		if name != ".." {
+			return todo, "", nil
+		}
+		return p.up(todo)
 	}
-	if err != nil {
-		return "", false, k.fail(err)
+	if p.base != "." && p.info == nil { // only where it is to be written
+		p.missing = append(p.missing, name)
+		return todo, "", nil
 	}
-	if info.Mode()&fs.ModeSymlink == 0 {
-		return "", false, nil
+	if p.base != "." {
+		if err := p.directory(); err != nil {
+			return nil, "", err
+		}
+		if err := p.enter(); err != nil {
+			return nil, "", err
+		}
 	}
-	if k.links++; k.links > maxLinks {
-		return "", false, k.fail(syscall.ELOOP)
+	target, err := k.look(p, name)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case target == "":
+		return todo, "", nil
+	case filepath.IsAbs(target):
+		return nil, join(target, todo), nil
 	}
-	if target, err = a.root.Readlink(rel); err != nil {
-		return "", false, k.fail(err)
-	}
-	return target, true, nil
+	return append(strings.Split(target, string(filepath.Separator)), todo...), "", nil
 }
 
-func (k *walk) directory(a *area, rel string) error {
-	info, err := a.root.Lstat(rel)
-	if err == nil && !info.IsDir() {
-		err = syscall.ENOTDIR
+// up goes to the directory above, or to the path of that above the area.
+func (p *place) up(todo []string) (left []string, jump string, err error) {
+	if p.base != "." {
+		p.base, p.info = ".", nil
+		return todo, "", nil
 	}
-	if err != nil {
-		return k.fail(err)
+	if parent := filepath.Dir(p.area.name()); !p.leave() && parent != p.area.name() {
+		return nil, join(parent, todo), nil
+	}
+	return todo, "", nil
+}
+
+// directory is the error of a place that is none.
+func (p *place) directory() error {
+	switch {
+	case p.info == nil:
+		return syscall.ENOENT
+	case !p.info.IsDir():
+		return syscall.ENOTDIR
 	}
 	return nil
 }
 
-func (k *walk) fail(err error) error {
-	if inner, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost is replaced
-		err = inner.Err
+// look makes a name in the last directory the place, or returns the target of the link that it is.
+func (k *walk) look(p *place, name string) (target string, err error) {
+	info, err := p.last().Lstat(name)
+	if k.why == toWrite && errors.Is(err, fs.ErrNotExist) {
+		p.base, p.info = name, nil
+		return "", nil
 	}
-	return &fs.PathError{Op: "open", Path: k.path, Err: err}
+	if err != nil {
+		return "", err
+	}
+	if info.Mode()&fs.ModeSymlink == 0 {
+		p.base, p.info = name, info
+		return "", nil
+	}
+	if k.links++; k.links > maxLinks {
+		return "", syscall.ELOOP
+	}
+	return p.last().Readlink(name)
 }
 
 // join puts the components below dir as they are: cleaning them would step over links.

@@ -86,7 +86,7 @@ func TestPathsAreConfined(t *testing.T) {
 
 func outcome(w *workspace.Workspace, path string) string {
 	file, err := w.Open(w.Resolve(path))
-	var outside *workspace.OutsideError
+	var outside *workspace.DeniedError
 	var pathErr *fs.PathError
 	switch {
 	case errors.As(err, &outside):

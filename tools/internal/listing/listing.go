@@ -42,7 +42,7 @@ func Limit(asked *float64, usual int64) int64 {
 func Stat(w *workspace.Workspace, path string) (fs.FileInfo, error) {
 	info, err := w.Stat(path)
 	switch {
-	case errors.As(err, new(*workspace.OutsideError)):
+	case errors.As(err, new(*workspace.DeniedError)):
 		return nil, err
 	case err != nil:
 		return nil, tools.Failf("Path not found: %s", path)
