@@ -80,7 +80,7 @@ type Options struct {
 	// SandboxNetwork lets commands in a sandbox use the network.
 	SandboxNetwork bool
 	// SandboxHide names files and directories that commands in a sandbox find empty or cannot read: keys of the worker's
-	// user.
+	// user. What [workspace.Workspace.Hidden] names is hidden besides.
 	SandboxHide []string
 }
 

@@ -41,7 +41,11 @@ func (f files) at(name string, use func(*place) error) error {
 			break
 		}
 	}
-	return f.w.worded(name, err)
+	err = f.w.worded(name, err)
+	if denied := (*DeniedError)(nil); errors.As(err, &denied) {
+		denied.Path = filepath.Join(f.area.name(), filepath.FromSlash(name))
+	}
+	return err
 }
 
 func (f files) once(name string, use func(*place) error) error {

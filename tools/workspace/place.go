@@ -36,7 +36,7 @@ func (p *place) enter() error {
 
 // open opens the regular file or the directory of the place, or makes the file, as the flags of [os.OpenFile] say. It
 // follows no link, and is no file of those that are private.
-func (p *place) open(flag int, perm fs.FileMode, private []string) (*os.File, error) {
+func (p *place) open(flag int, perm fs.FileMode, private []secret) (*os.File, error) {
 	const making = os.O_CREATE | os.O_EXCL
 	switch {
 	case p.info == nil:
@@ -79,7 +79,7 @@ func (p *place) create(flag int, perm fs.FileMode) (*os.File, error) {
 }
 
 // verify checks what was opened: that it is what the place is, and that tools may have it.
-func (p *place) verify(file *os.File, private []string) error {
+func (p *place) verify(file *os.File, private []secret) error {
 	info, err := file.Stat()
 	switch {
 	case err != nil:
@@ -92,10 +92,8 @@ func (p *place) verify(file *os.File, private []string) error {
 	if err := p.has(p.base, info); err != nil {
 		return err
 	}
-	for _, name := range private {
-		if secret, err := os.Stat(name); err == nil && os.SameFile(secret, info) {
-			return errPrivate
-		}
+	if slices.ContainsFunc(private, func(s secret) bool { return s.is(info) }) {
+		return errPrivate
 	}
 	return nil
 }

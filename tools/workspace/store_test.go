@@ -266,5 +266,9 @@ func TestPrivateFiles(t *testing.T) {
 	if err := os.Rename(rig.Path("d/next"), rig.Path("d/keys.json")); err != nil {
 		t.Fatal(err)
 	}
-	denied("d/keys.json", "link")
+	denied("d/keys.json", "link", "hard")
+	if err := os.Rename(rig.Path("d"), rig.Path("e")); err != nil { // what a command can do
+		t.Fatal(err)
+	}
+	denied("hard")
 }

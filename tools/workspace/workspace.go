@@ -32,8 +32,8 @@ type Options struct {
 	// Files are patterns, as of [filepath.Match], of single files that may be read besides: files directly in a
 	// directory, named by an absolute path. The directory must exist.
 	Files []string
-	// Private are files that tools must neither read nor write wherever they lie, such as the credentials of the process,
-	// under any name and as whatever file has the name at that time. One that does not exist keeps nothing.
+	// Private are files that tools must neither read nor write wherever they lie, such as the credentials of the process:
+	// those that have these names now, under any name, and those that have them at the time.
 	Private []string
 }
 
@@ -42,7 +42,7 @@ type Workspace struct {
 	dir, home string
 	areas     []*area
 	files     []filePattern
-	private   []string // absolute
+	private   []secret
 	queue     queue
 }
 
@@ -84,7 +84,8 @@ func Open(o Options) (*Workspace, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("workspace: private file %q: %w", name, err))
 		}
-		w.private = append(w.private, abs)
+		info, _ := os.Stat(abs) // nil if there is none
+		w.private = append(w.private, secret{abs, info})
 	}
 	for _, pattern := range o.Files {
 		if _, err := filepath.Match(filepath.Base(pattern), ""); err != nil {
