@@ -151,7 +151,7 @@ func TestSandboxHidesStores(t *testing.T) {
 			rig.Link("link", "deep/data")
 			rig.Put("plain", "plain\n")
 			for command, want := range map[string]string{
-				`cat data/* link/* deep/data/* keys.json 2>/dev/null; ls -A data link/; cat plain`:                         "data:\n\nlink/:\nplain\n",
+				`cat data/* link/* deep/data/* keys.json 2>/dev/null; ls -A data link/; cat plain`:                        "data:\n\nlink/:\nplain\n",
 				`{ mv data away || rm -rf data || echo x >data/http-token || echo x >data/new; } 2>/dev/null; ls -d data`: "data\n",
 			} {
 				if got, _ := run(t, tool, command); got != want {
