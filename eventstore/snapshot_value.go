@@ -63,10 +63,13 @@ func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (
 	return append(value, state...), object, nil
 }
 
+// errNoHeader says of a value that it is no snapshot, as an answer of a NATS server is that somebody had sent there.
+var errNoHeader = errors.New("no header line")
+
 func decodeSnapshot(value []byte) (h snapshotHeader, stored []byte, err error) {
 	line, stored, ok := bytes.Cut(value, []byte("\n"))
 	if !ok {
-		return h, nil, errors.New("no header line")
+		return h, nil, errNoHeader
 	}
 	return h, stored, json.Unmarshal(line, &h)
 }

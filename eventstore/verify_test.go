@@ -226,6 +226,17 @@ func TestVerifyFindsDamage(t *testing.T) {
 			d.snapshot(2)
 			d.rewriteSnapshot("\nstate", "\nother")
 		}, 2, []string{"snapshot version 1: expected a readable state", "has the SHA-256"}},
+		{"a server's answer in place of the snapshot", func(d *damage) {
+			d.snapshot(2)
+			d.publish(func(*nats.Msg) {})
+			kv, err := d.js.KeyValue(d.t.Context(), schemas.BucketSnapshots)
+			if err == nil {
+				_, err = kv.PutString(d.t.Context(), "s1.v1", `{"stream":"AGENT_UPD","seq":7}`)
+			}
+			if err != nil {
+				d.t.Fatal(err)
+			}
+		}, 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, js := newJetStream(t, eventstore.Options{})

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
@@ -198,6 +199,49 @@ func TestPanicOfAToolIsItsResult(t *testing.T) {
 			!strings.Contains(text, "nil map") {
 			t.Errorf("%s: error %v, %q", end.ToolName, end.IsError, text)
 		}
+	}
+	if got := system.Reasons(log); got[0] != schemas.EndNoToolCalls {
+		t.Errorf("the run ended with %s", got[0])
+	}
+	s.EmptyInbox(t)
+	s.Verify(t, "s1")
+}
+
+// A model may write arguments that readers take differently, or hardly. Each call has its result, the run goes on, and
+// the log verifies.
+func TestOddArgumentsAreStoredAndVerify(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int) string {
+		return `{"w":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`
+	}
+	odd := []struct{ args, want string }{
+		{`{"v":"a","v":"b"}`, `{"v":"b"}`},
+		{`{"w":1e999}`, "a number is out of range"},
+		{nested(300), "nested more than 256 deep"},
+		{nested(2000), "nested deeper than 1000"},
+		{`{"w":{"a":1,"a":2}}`, `{"w":{"a":2}}`},
+	}
+	var calls []schemas.ToolCall
+	for _, o := range odd {
+		calls = append(calls, schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(o.args)})
+	}
+	s := system.StartAlone(t, system.Options{Model: scripted.New(scripted.Calls("", calls...), scripted.Text("done"))})
+	log := s.Prompted(t, "s1", "go", 1)
+	results := map[schemas.CallKey]string{}
+	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
+		results[end.Call] = end.Result.Content.JoinText()
+	}
+	n := 0
+	for _, e := range log {
+		if e.Type() == schemas.EventToolExecutionStart {
+			if got := results[schemas.NewCallKey(e.Seq)]; !strings.Contains(got, odd[n].want) {
+				t.Errorf("the call with %.30s has the result %.100q, want %q", odd[n].args, got, odd[n].want)
+			}
+			n++
+		}
+	}
+	if n != len(odd) || len(results) != n {
+		t.Errorf("%d results of %d calls", len(results), n)
 	}
 	if got := system.Reasons(log); got[0] != schemas.EndNoToolCalls {
 		t.Errorf("the run ended with %s", got[0])

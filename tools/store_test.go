@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// By no tool does any way lead into a runner's store in the workspace: nothing in it is seen, and nothing changes there.
-// What is beside it is found as ever.
+// By no tool does any way lead into a runner's store in the workspace: nothing in it is seen, and nothing changes
+// there. What is beside it is found as ever.
 func TestNoWayIntoAStore(t *testing.T) {
 	t.Parallel()
 	p := newPrison(t)

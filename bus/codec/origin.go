@@ -45,6 +45,10 @@ func IsAnswer(header nats.Header, data []byte) bool {
 	return json.Unmarshal(data, &members) == nil && isAnswer(members)
 }
 
+// IsAnnounced reports whether a message is what somebody has published to all who listen, and wants no reply to. What a
+// server or a service answers is not, nor is what a consumer delivers, which has a reply to acknowledge it by.
+func IsAnnounced(m *nats.Msg) bool { return m.Reply == "" && !IsAnswer(m.Header, m.Data) }
+
 // checkHeaders refuses a message that is no client's by its headers.
 func checkHeaders(kind schemas.CommandKind, header nats.Header) error {
 	for _, name := range serverHeaders {

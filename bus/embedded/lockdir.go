@@ -39,6 +39,6 @@ func checkMark(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, streamsDir)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("store directory %s: it has streams, and no server of this program has left them: %s is missing; if "+
-		"you trust who wrote them, make an empty file of that name", dir, mark)
+	return fmt.Errorf("store directory %s: it has streams that no server of this program has left: %s is missing; if you "+
+		"trust who wrote them, make an empty file of that name", dir, mark)
 }

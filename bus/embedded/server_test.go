@@ -71,9 +71,11 @@ func TestServerMarksItsStore(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, schemas.StoreMark)); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := embedded.Start(embedded.Options{StoreDir: dir}); err == nil || !strings.Contains(err.Error(), "is missing") {
-		t.Errorf("streams without a mark: %v", err)
+	if s, err := embedded.Start(embedded.Options{StoreDir: dir}); err == nil {
+		t.Error("streams without a mark are opened")
 		s.Shutdown()
+	} else if !strings.Contains(err.Error(), "is missing") {
+		t.Error(err)
 	}
 }
 

@@ -171,11 +171,11 @@ func TestACommandAtWorkIsNotDeliveredAgain(t *testing.T) {
 		}
 		return nil
 	}
-	in, _ := bustest.RunInbox(t, c, bustest.Fast("r1"), h)
+	in, _ := bustest.RunInbox(t, c, undisturbed("r1"), h)
 	bustest.Send(t, c, "s1", "long")
 	bustest.Eventually(t, "delivery", func() bool { return h.total() == 1 })
 	// Another runner comes and goes: the consumers are made anew twice, and all that is in flight is delivered again.
-	_, stop := bustest.RunInbox(t, bustest.Connect(t, s), bustest.Fast("r2"), h)
+	_, stop := bustest.RunInbox(t, bustest.Connect(t, s), undisturbed("r2"), h)
 	bustest.Eventually(t, "both read", func() bool { return len(in.Partitions()) < bustest.SmallPartitions })
 	if err := stop(); err != nil {
 		t.Error(err)

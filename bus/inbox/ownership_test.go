@@ -91,6 +91,14 @@ func patient() inbox.Options {
 	return o
 }
 
+// undisturbed are options of an inbox that takes nobody for dead, and nobody's work away, in the time of a test,
+// however busy the machine is.
+func undisturbed(id string) inbox.Options {
+	o := bustest.Fast(id)
+	o.Takeover, o.HandoverWait = time.Minute, time.Minute
+	return o
+}
+
 func (o *other) must(err error) {
 	o.t.Helper()
 	if err != nil {

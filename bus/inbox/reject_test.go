@@ -152,7 +152,7 @@ func TestInboxStopsPullingWhenItsHandsAreFull(t *testing.T) {
 		<-rest
 		return nil
 	}}
-	o := bustest.Fast("r1")
+	o := undisturbed("r1")
 	o.MaxInFlight = 24
 	in, _ := bustest.RunInbox(t, c, o, &h)
 	const sent = 100

@@ -193,7 +193,7 @@ func TestRunnerThatStopsHandsOverAtOnce(t *testing.T) {
 		bustest.Send(t, c, fmt.Sprintf("s%d", i), "000001")
 	}
 	l.check(t, c, sessions, 2)
-	if d := time.Since(start); d > time.Second+raceAllowance {
+	if d := time.Since(start); d > slow("").Takeover/4 { // the silence of a runner would be noticed much later
 		t.Errorf("the hand-over took %s", d)
 	}
 	if err := <-stopped; err != nil {

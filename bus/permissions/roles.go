@@ -117,7 +117,7 @@ var roles = []Role{
 		"$JS.API.STREAM.{PURGE,INFO}.{AGENT_TIMER,AGENT_CMD,AGENT_TOOL,AGENT_UPD,AGENT_DEAD,AGENT_EVT}",
 		"$JS.API.STREAM.{PURGE,INFO}.{KV_agent_snapshots,OBJ_agent_blobs}",
 		"$JS.API.STREAM.INFO.{KV_agent_sessions,KV_agent_deletions}",
-		"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.STREAM.MSG.GET.AGENT_EVT",
+		"$JS.API.DIRECT.GET.AGENT_EVT", "$JS.API.STREAM.MSG.GET.{AGENT_EVT,AGENT_TIMER}",
 		"$JS.API.DIRECT.GET.{AGENT_EVT,AGENT_TOOL,KV_agent_sessions,KV_agent_deletions,OBJ_agent_blobs}.>",
 		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.>", "$JS.API.CONSUMER.DELETE.OBJ_agent_blobs.*",
 		"$KV.{agent_sessions,agent_deletions}.>", "$O.agent_blobs.>",

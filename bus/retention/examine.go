@@ -80,15 +80,15 @@ func (d *Deleter) examine(ctx context.Context, session string) (c condition, err
 	if err != nil {
 		return c, err
 	}
-	timers, err := d.count(ctx, schemas.StreamTimers, d.subjects().Schedule(session, "*"))
+	timer, err := d.timerWaits(ctx, session)
 	if err != nil {
 		return c, err
 	}
 	if waiting > 0 {
 		c.busy = append(c.busy, fmt.Sprintf("commands in its inbox: %d", waiting))
 	}
-	if timers > 0 {
-		c.busy = append(c.busy, fmt.Sprintf("timers: %d", timers))
+	if timer {
+		c.busy = append(c.busy, "a timer waits")
 	}
 	return c, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/schemas"
@@ -46,7 +47,12 @@ type KeeperOptions struct {
 // Keeper deletes sessions by rule. Of all keepers of a deployment one works at a time: the one that holds the lease.
 type Keeper struct {
 	o     KeeperOptions
+	now   func(ctx context.Context) (time.Time, error)
 	sizes map[string]measured // of sessions, where a rule needs them
+	held  struct {            // the lease, as it was when it was looked at
+		revision uint64
+		since    time.Time // when it was seen first
+	}
 }
 
 type measured struct {
@@ -64,7 +70,7 @@ const (
 func NewKeeper(o KeeperOptions) *Keeper {
 	o.Interval, o.PerRound = cmp.Or(o.Interval, time.Minute), cmp.Or(o.PerRound, 200)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Keeper{o: o, sizes: map[string]measured{}}
+	return &Keeper{o: o, sizes: map[string]measured{}, now: o.Deleter.serverTime}
 }
 
 // Run has a round carried out in each interval until ctx ends. It returns nil.
@@ -95,8 +101,8 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(ttl))
-	case err == nil && string(entry.Value()) != k.o.ID && time.Since(entry.Created()) < 2*ttl:
-		return false, nil // an older one no keeper has written: it would have ended
+	case err == nil && k.another(entry, 2*ttl):
+		return false, nil
 	case err == nil:
 		// KeyValue.Update gives no TTL.
 		msg := nats.NewMsg("$KV." + schemas.BucketDeletions + "." + keyLease)
@@ -110,6 +116,29 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	return err == nil, err
 }
 
+// another reports whether another keeper holds the lease. One that is not renewed ends by its TTL; one that has none no
+// keeper has written, and it is waited for as long as given. The time is that of this process alone: its clock need not
+// agree with the server's.
+func (k *Keeper) another(entry jetstream.KeyValueEntry, atMost time.Duration) bool {
+	if string(entry.Value()) == k.o.ID || codec.IsAnswer(nil, entry.Value()) || len(entry.Value()) == 0 {
+		return false // a server's answer is nobody's
+	}
+	if k.held.revision != entry.Revision() {
+		k.held.revision, k.held.since = entry.Revision(), time.Now()
+	}
+	return time.Since(k.held.since) < atMost
+}
+
+// serverTime is the time of the server that has the bucket. Sessions are not deleted by a clock of one machine that is
+// wrong.
+func (d *Deleter) serverTime(ctx context.Context) (time.Time, error) {
+	s, err := d.conn.JetStream().Stream(ctx, "KV_"+schemas.BucketDeletions)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask the server for the time: %w", err)
+	}
+	return s.CachedInfo().TimeStamp, nil
+}
+
 // Round deletes what the rules do not keep, as much as one round may, and returns how many sessions it has deleted.
 // Sessions of which something is under way, or waits, are left alone.
 func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
@@ -117,7 +146,11 @@ func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 	if view.Partial {
 		return 0, nil
 	}
-	victims, err := k.victims(ctx, view.Entries)
+	now, err := k.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	victims, err := k.victims(ctx, view.Entries, now)
 	for _, v := range victims {
 		if deleted >= k.o.PerRound || ctx.Err() != nil {
 			break
@@ -147,7 +180,8 @@ type victim struct {
 
 // victims are the sessions that no rule keeps, those that have rested longest first. entries are in the order of the
 // index, the latest activity first.
-func (k *Keeper) victims(ctx context.Context, entries []*index.Entry) (all []victim, err error) {
+func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.Time) (all []victim,
+	err error) {
 	total, unknown, budget := map[string]int64{}, map[string]bool{}, k.o.PerRound
 	for _, e := range entries {
 		profile := e.Summary.Profile
@@ -163,7 +197,7 @@ func (k *Keeper) victims(ctx context.Context, entries []*index.Entry) (all []vic
 		}
 		switch {
 		case e.Run || e.Summary.Queued > 0 || len(e.Waiting) > 0:
-		case rule.MaxAge > 0 && time.Since(e.Summary.LastActivity) > rule.MaxAge:
+		case rule.MaxAge > 0 && now.Sub(e.Summary.LastActivity) > rule.MaxAge:
 			all = append(all, victim{e, ReasonAge})
 		case rule.MaxBytes > 0 && total[profile] > rule.MaxBytes && !unknown[profile]:
 			all = append(all, victim{e, ReasonSize})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/schemas"
@@ -41,7 +42,9 @@ func TestTheKeeperKeepsRules(t *testing.T) {
 	w.ended("queued", "", 9*hour, 10, &schemas.CommandAccepted{CommandID: "c", Kind: schemas.CommandPrompt,
 		Queue: schemas.QueuePrompts})
 	w.ended("timer", "", 9*hour, 10)
-	w.publish(w.conn.Subjects().Schedule("timer", "later"), `{}`)
+	w.must(bus.NewTimers(w.conn).Schedule(bustest.Deadline(t), "timer", time.Now().Add(hour),
+		schemas.Timer{Name: "later"}))
+	w.publish(w.conn.Subjects().Schedule("old", "later"), `{}`) // no timer, but what a server answered
 	w.ended("forever", "kept", 999*hour, 10)
 	for i := range 5 { // 0 is the youngest
 		w.ended(fmt.Sprintf("big%d", i), "big", time.Duration(i)*hour, 20<<10)

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -93,7 +94,8 @@ const maxOthers = 1000
 
 func (f *fleet) receive(m *nats.Msg) {
 	var a announcement
-	if json.Unmarshal(m.Data, &a) != nil || a.ID == f.own.ID || schemas.CheckToken("runner id", a.ID) != nil {
+	if !codec.IsAnnounced(m) || json.Unmarshal(m.Data, &a) != nil || a.ID == f.own.ID || a.Settings == "" ||
+		schemas.CheckToken("runner id", a.ID) != nil {
 		return
 	}
 	if a.Asks {

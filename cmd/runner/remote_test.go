@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -155,6 +160,33 @@ func TestRunnersWithOtherSettings(t *testing.T) {
 	two.signal(os.Interrupt)
 	two.wantExit(0)
 	start(t, nil, append(common, "--id", "r4", "--strict-fleet", "--approve", "bash")...).ready()
+}
+
+// Whoever may ask a service chooses where the answer goes, and an answer names an id. It is no runner's.
+func TestAnswersAreNoRunnersWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	common := []string{"--nats", w.url, "--model", "rehearsal", "--http", "127.0.0.1:0", "--log-json"}
+	start(t, nil, append(common, "--id", "r1")...).ready()
+	nc := w.conn.NATS()
+	service, err := micro.AddService(nc, micro.Config{Name: "ghosts", Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = service.Stop() }()
+	answered := make(chan bool, 10)
+	_, err = nc.Subscribe("agent.svc.runner.settings", func(m *nats.Msg) {
+		if strings.Contains(string(m.Data), `"asks":true`) {
+			_ = nc.PublishRequest("$SRV.INFO.ghosts", m.Subject, nil)
+		} else if strings.Contains(string(m.Data), "ghosts") {
+			answered <- true
+		}
+	})
+	if err := errors.Join(err, nc.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	start(t, nil, append(common, "--id", "r2", "--strict-fleet")...).ready()
+	bustest.Within(t, answered)
 }
 
 func TestServingSaysThatTheDefaultModelHasNoKey(t *testing.T) {

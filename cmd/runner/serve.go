@@ -20,6 +20,7 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
+	"github.com/loopbus/loopbus/cmd/runner/internal/memory"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
@@ -200,7 +201,7 @@ func (o *options) runDefaults() schemas.RunConfig {
 
 // run serves until ctx ends, with what the settings ask for in addition.
 func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
-	beside = append(beside, s.announce, boundMemory)
+	beside = append(beside, s.announce, memory.Bound)
 	if len(s.o.Tools.Tools) > 0 {
 		beside = append(beside, s.serveTools)
 	}

@@ -54,7 +54,7 @@ func results(t *testing.T, events string) (denied, shown []string) {
 	return denied, shown
 }
 
-// The default store lies in the default root. What a model reads, looks for or writes there without approval is refused.
+// The default store lies in the default root. What a model reads, looks for or writes there is refused.
 func TestModelsDoNotGetToTheStore(t *testing.T) {
 	t.Parallel()
 	const logs = "loopbus-data/jetstream/$G/streams/AGENT_EVT/msgs/1.blk"

@@ -96,8 +96,8 @@ func (o *toolOptions) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// private are the files that the settings name for this process and not for the tools: with credentials, or with what it
-// starts.
+// private are the files that the settings name for this process and not for the tools: with credentials, or with what
+// it starts.
 func (o *options) private() []string {
 	return append(o.Server.Connection.Files(), o.Config.Config, o.MCP.File, o.MCP.TokenFile)
 }

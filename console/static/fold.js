@@ -113,6 +113,7 @@ export class Fold {
     const blocks = typeof m.content === "string" ? [{ type: "text", text: m.content }] : (m.content ?? []);
     if (m.role === "user") entry.from = senderOf(e.causationId);
     entry.blocks = blocks.map((b) => (b.type === "toolCall" ? { ...b, call: this.#newCall(entry, b) } : b));
+    if (d.interrupted) this.#withdraw(entry);
     if (m.role !== "user" && m.role !== "assistant" && !m.content) entry.blocks = [{ type: "text", text: JSON.stringify(m, null, 2) }];
     Object.assign(entry, { streaming: false, interrupted: d.interrupted, failure: d.failure, error: m.errorMessage,
       stopReason: m.stopReason, durationMs: d.durationMs, usage: m.usage });
@@ -337,9 +338,14 @@ export class Fold {
     this.#note(e, "warn", `Goes on with ${d.to?.provider}/${d.to?.id}`, d.errorMessage ?? d.reason);
   }
 
+  /** Forgets the calls of a reply that is no part of the transcript: none is begun, though others have their ids. */
+  #withdraw(entry) {
+    this.#open = this.#open.filter((c) => c.entry !== entry);
+  }
+
   #left(id) {
     const entry = this.#messages.get(id);
-    this.#open = this.#open.filter((c) => c.entry !== entry); // which are not begun, though others have their ids
+    this.#withdraw(entry);
     if (entry) {
       entry.left = true;
       entry.v++;

@@ -359,6 +359,36 @@ func TestGatewayFrames(t *testing.T) {
 	c.until(named("shutdown"))
 }
 
+// Sockets on which nobody says anything, more than there are places, keep no client out, and are not kept.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	url := strings.Replace(r.url, "http", "ws", 1) + "/gateway"
+	var first *websocket.Conn
+	for range 200 {
+		ws, _, err := websocket.Dial(bustest.Deadline(t), url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ws.CloseNow() })
+		if _, _, err := ws.Read(bustest.Deadline(t)); err != nil { // connect.challenge
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = ws
+		}
+	}
+	c := r.chat("", nil)
+	c.until(named("connect.challenge"))
+	if a := c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4}); !a.OK {
+		t.Errorf("a client that connects: %+v", a)
+	}
+	ended := bustest.Deadline(t)
+	if _, _, err := first.Read(ended); err == nil || ended.Err() != nil {
+		t.Errorf("the first that kept silent: %v", err)
+	}
+}
+
 func TestGatewayRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// longReply is a model's reply of so many pieces of a KiB each, in an entry of the script.
-func longReply(match string, pieces int) string {
-	piece := strings.Repeat("0123456789abcdef", 64)
+// longReply is a model's reply of so many pieces of so many bytes each, in an entry of the script.
+func longReply(match string, pieces, bytes int) string {
+	piece := strings.Repeat("0123456789abcdef", bytes/16)
 	return `{"match": "` + match + `", "responses": [{"events": [{"type":"start"},{"type":"text_start"},` +
 		strings.Repeat(`{"delayMs":1},{"type":"text_delta","delta":"`+piece+`"},`, pieces) +
 		`{"type":"text_end"},{"type":"done"}],
@@ -19,8 +19,16 @@ func longReply(match string, pieces int) string {
 // reply, and not its square; the pieces and the last text are the whole reply.
 func TestALongReplyIsSaidInLargePieces(t *testing.T) {
 	t.Parallel()
-	const pieces = 600
 	r := newRig(t)
+	for prompt, want := range map[string]struct{ length, times int }{
+		"long":    {600 << 10, 20},
+		"in bits": {60 << 10, 70}, // 3,840 updates: an unbounded one would come to 1,900 times its length
+	} {
+		t.Run(prompt, func(t *testing.T) { testReply(t, r, prompt, want.length, want.times) })
+	}
+}
+
+func testReply(t *testing.T, r *rig, prompt string, length, times int) {
 	bytes, said, last := 0, 0, 0
 	c := r.chat("", func(_ string, data []byte, f frame) {
 		if bytes += len(data); f.Event != "chat" {
@@ -39,12 +47,13 @@ func TestALongReplyIsSaidInLargePieces(t *testing.T) {
 	})
 	c.until(named("connect.challenge"))
 	c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4})
-	c.request("chat.send", map[string]any{"sessionKey": "s1", "message": "long", "idempotencyKey": "k1"})
+	c.request("chat.send", map[string]any{"sessionKey": strings.ReplaceAll(prompt, " ", "_"),
+		"message": prompt, "idempotencyKey": prompt})
 	c.until(func(f frame) bool { return f.Event == "chat" && strings.Contains(string(f.Payload), `"state":"final"`) })
-	if said != pieces<<10 || last != said {
-		t.Errorf("the pieces are %d bytes, the last text %d, want %d", said, last, pieces<<10)
+	if said != length || last != said {
+		t.Errorf("the pieces are %d bytes, the last text %d, want %d", said, last, length)
 	}
-	if most := 20 * said; bytes > most {
+	if most := times * said; bytes > most {
 		t.Errorf("a reply of %d bytes came in frames of %d, want %d at most", said, bytes, most)
 	}
 }

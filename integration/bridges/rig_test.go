@@ -64,7 +64,7 @@ const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	more := longReply("^long", 600) + bigCall
+	more := longReply("^long", 600, 1<<10) + longReply("^in bits", 3840, 16) + bigCall
 	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+more, 1)))
 	if err != nil {
 		t.Fatal(err)

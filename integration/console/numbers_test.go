@@ -59,14 +59,10 @@ func TestACallWaitsForAWorker(t *testing.T) {
 	if err := w.Toolbox.Wait(t.Context(), "dig"); err != nil {
 		t.Fatal(err)
 	}
-	page := newWindow(t)
-	page.before(`window.setTimeout = ((set) => (f, ms, ...args) => // it is late when the test says so
-		ms === 5000 ? (window.late_ = f, 0) : set(f, ms, ...args))(window.setTimeout)`)
-	page.do(chromedp.Navigate(w.site + "/#/s/s1"))
+	page := w.open("#/s/s1")
 	page.types(box, "go"+enter)
 	page.until("the call has begun", "document.querySelector('.call header .tag')?.innerText === 'running'")
-	page.until("it waits", `(window.late_?.(), true) &&
-		document.querySelector(".call header .tag").innerText === "waiting for a worker" &&
+	page.until("it waits", `document.querySelector(".call header .tag").innerText === "waiting for a worker" &&
 		document.querySelector(".call header .tag").title === "No worker has reported that it has begun the call"`)
 	system.StartWorker(t, w.Client, "late", tools.Tool{ToolDefinition: dig,
 		Execute: func(ctx context.Context, _ tools.Call) (schemas.ToolResult, error) {

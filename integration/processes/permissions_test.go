@@ -91,10 +91,24 @@ func TestCommandsKeepToTheirRoles(t *testing.T) {
 	r := w.run(p.command("runner", "--id", "r1", "--model", "scripted", "--script", script, "--http", "127.0.0.1:0",
 		"--log-json", "--partitions", "8", "--tools", "bash"))
 	r.awaitReady()
-	for i, c := range rows {
-		p.as(userOf(i, -1))
-		if out, err := p.run(c.program, c.args...); err != nil || !strings.Contains(out, c.want) {
+	works := func(t *testing.T, i int) {
+		c, at := rows[i], &place{t: t, url: p.url}
+		at.as(userOf(i, -1))
+		if out, err := at.run(c.program, c.args...); err != nil || !strings.Contains(out, c.want) {
 			t.Errorf("%s %v as %v: %v in:\n%s", c.program, c.args, c.roles, err, out)
+		}
+	}
+	works(t, 0) // makes the session
+	t.Run("with", func(t *testing.T) {
+		for i, c := range rows {
+			if i > 0 && !c.alone {
+				t.Run(c.program+" "+strings.Join(c.args, " "), func(t *testing.T) { t.Parallel(); works(t, i) })
+			}
+		}
+	})
+	for i, c := range rows {
+		if c.alone {
+			works(t, i)
 		}
 	}
 	if strings.Contains(strings.ToLower(r.output()), "permissions violation") {

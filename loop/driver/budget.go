@@ -99,8 +99,10 @@ func (d *Driver) countForProfile(ctx context.Context, message string, reply *sch
 		at = time.UnixMilli(reply.Timestamp).UTC()
 	}
 	usage := reply.Usage
+	// A session that was deleted and begun anew has messages with the ids of before.
+	id := fmt.Sprintf("%s/%s/%d", d.session, message, at.UnixMilli())
 	count := func(ctx context.Context) {
-		if err := d.o.Budgets.Add(ctx, profile, d.session+"/"+message, at, usage); err != nil {
+		if err := d.o.Budgets.Add(ctx, profile, id, at, usage); err != nil {
 			d.o.Logger.Error("reply not counted for its profile's budget", "session", d.session, "message", message,
 				"profile", profile, "tokens", usage.TotalTokens, "err", err)
 		}

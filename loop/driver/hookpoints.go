@@ -176,8 +176,8 @@ func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message
 	return m, err
 }
 
-// inPlaceOf is the message n as it may stand where m stood: of the same role, a result of the same call, a reply that
-// has used what was used.
+// inPlaceOf is the message n as it may stand where m stood: of the same role, a result of the same call, a reply of
+// the same time that has used what was used.
 func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
 	if n.MessageRole() != m.MessageRole() {
 		return nil, fmt.Errorf("it answered a message of role %s in place of one of role %s", n.MessageRole(),
@@ -187,6 +187,7 @@ func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
 	case *schemas.AssistantMessage:
 		was, made := m.(*schemas.AssistantMessage), *n
 		made.API, made.Provider, made.Model, made.Usage = was.API, was.Provider, was.Model, was.Usage
+		made.Timestamp = was.Timestamp // which is part of what its use is counted by
 		return schemas.ValidReply(&made), nil
 	case *schemas.ToolResultMessage:
 		was, made := m.(*schemas.ToolResultMessage), *n

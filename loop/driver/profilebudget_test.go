@@ -20,6 +20,7 @@ type counters struct {
 
 	mu    sync.Mutex
 	added []string
+	ids   []string
 	seen  map[string]bool
 	used  int64
 	asks  []int64 // what was used when it was asked for
@@ -38,6 +39,7 @@ func (c *counters) Add(ctx context.Context, profile, id string, at time.Time, u 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.ids = append(c.ids, id)
 	id = fmt.Sprintf("%s %s %s", profile, id, at.UTC().Format(time.RFC3339Nano))
 	c.added = append(c.added, id)
 	if !c.seen[id] {
@@ -167,7 +169,7 @@ func TestTheNextProcessCountsAReplyAgain(t *testing.T) {
 			r.Host = r.NewHost(using(hi, at), team(c))
 			r.Deliver("p1", looptest.Prompt("go"))
 			r.Deliver("p1", looptest.Prompt("go"))
-			want := []string{"team s1/" + replyID(r) + " " + at.UTC().Format(time.RFC3339Nano)}
+			want := []string{fmt.Sprintf("team s1/%s/%d ", replyID(r), at.UnixMilli()) + at.UTC().Format(time.RFC3339Nano)}
 			if age > 0 {
 				want = nil
 			}

@@ -138,10 +138,12 @@ func newShell(o Options) shell {
 
 func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (schemas.ToolResult, error) {
 	dir := s.opts.Workspace.Dir()
-	info, err := s.opts.Workspace.Stat(dir)
+	info, err := s.opts.Workspace.Stat(ctx, dir)
 	switch {
 	case errors.As(err, new(*workspace.DeniedError)):
 		return schemas.ToolResult{}, err
+	case err != nil && ctx.Err() != nil:
+		return schemas.ToolResult{}, interruption(ctx)
 	case err != nil || !info.IsDir():
 		return schemas.ToolResult{}, tools.Failf(
 			"Working directory does not exist: %s\nCannot execute bash commands.", dir)

@@ -141,7 +141,8 @@ func TestSandboxHidesStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = w.Close() })
-			o := bash.Options{Workspace: w, Sandbox: sandbox, TempDir: t.TempDir(), Environ: []string{"PATH=" + os.Getenv("PATH")}}
+			o := bash.Options{Workspace: w, Sandbox: sandbox, TempDir: t.TempDir(),
+				Environ: []string{"PATH=" + os.Getenv("PATH")}}
 			need(t, o)
 			tool := bash.New(o)
 			for _, store := range []string{"data", "deep/data"} { // also one that is made after the tool
@@ -150,12 +151,14 @@ func TestSandboxHidesStores(t *testing.T) {
 			}
 			rig.Link("link", "deep/data")
 			rig.Put("plain", "plain\n")
-			for command, want := range map[string]string{
-				`cat data/* link/* deep/data/* keys.json 2>/dev/null; ls -A data link/; cat plain`:                        "data:\n\nlink/:\nplain\n",
-				`{ mv data away || rm -rf data || echo x >data/http-token || echo x >data/new; } 2>/dev/null; ls -d data`: "data\n",
+			for _, c := range []struct{ command, want string }{
+				{`cat data/* link/* deep/data/* keys.json 2>/dev/null; ls -A data link/; cat plain`,
+					"data:\n\nlink/:\nplain\n"},
+				{`{ mv data away || rm -rf data || echo x >data/http-token || echo x >data/new; } 2>/dev/null; ls -d data`,
+					"data\n"},
 			} {
-				if got, _ := run(t, tool, command); got != want {
-					t.Errorf("%s: %q, want %q", command, got, want)
+				if got, _ := run(t, tool, c.command); got != c.want {
+					t.Errorf("%s: %q, want %q", c.command, got, c.want)
 				}
 			}
 			if rig.Get("data/http-token") != "secret\n" || rig.Get("deep/data/http-token") != "secret\n" {

@@ -135,7 +135,7 @@ func refusal(err error, path string) error {
 
 // edit does what has to be done while nobody else changes the file.
 func (e editor) edit(ctx context.Context, path string, args arguments) (o outcome, err error) {
-	info, err := e.workspace.Stat(path)
+	info, err := e.workspace.Stat(ctx, path)
 	switch {
 	case err != nil:
 		return o, err
@@ -144,7 +144,7 @@ func (e editor) edit(ctx context.Context, path string, args arguments) (o outcom
 	case !info.Mode().IsRegular(): // a pipe may never end
 		return o, tools.Failf("Not a regular file: %s", path)
 	}
-	file, err := e.workspace.OpenFile(path, os.O_RDWR, 0)
+	file, err := e.workspace.OpenFile(ctx, path, os.O_RDWR, 0)
 	if err != nil {
 		return o, err
 	}

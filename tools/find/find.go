@@ -63,10 +63,10 @@ func (f finder) run(ctx context.Context, args arguments) (schemas.ToolResult, er
 	if err != nil {
 		return schemas.ToolResult{}, err
 	}
-	if err := listing.Directory(f.workspace, dir); err != nil {
+	if err := listing.Directory(ctx, f.workspace, dir); err != nil {
 		return schemas.ToolResult{}, err
 	}
-	files, start, err := f.workspace.FS(dir)
+	files, start, err := f.workspace.FS(ctx, dir)
 	if err != nil {
 		return schemas.ToolResult{}, err
 	}

@@ -18,7 +18,7 @@ import (
 // search goes through one file, whatever ignore files and glob say of it, or the files below a directory.
 func (s searcher) search(ctx context.Context, args arguments, scan scanner) error {
 	from := s.workspace.Resolve(args.Path)
-	info, err := listing.Stat(s.workspace, from)
+	info, err := listing.Stat(ctx, s.workspace, from)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s searcher) search(ctx context.Context, args arguments, scan scanner) erro
 	if err != nil {
 		return err
 	}
-	files, start, err := s.workspace.FS(from)
+	files, start, err := s.workspace.FS(ctx, from)
 	if err != nil {
 		return err
 	}

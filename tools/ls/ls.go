@@ -52,7 +52,7 @@ type lister struct{ workspace *workspace.Workspace }
 func (l lister) run(ctx context.Context, args arguments) (schemas.ToolResult, error) {
 	limit := listing.Limit(args.Limit, DefaultLimit)
 	dir := l.workspace.Resolve(args.Path)
-	names, err := l.read(dir)
+	names, err := l.read(ctx, dir)
 	if err != nil {
 		return schemas.ToolResult{}, err
 	}
@@ -64,11 +64,11 @@ func (l lister) run(ctx context.Context, args arguments) (schemas.ToolResult, er
 }
 
 // read returns the names in a directory, sorted.
-func (l lister) read(dir string) ([]string, error) {
-	if err := listing.Directory(l.workspace, dir); err != nil {
+func (l lister) read(ctx context.Context, dir string) ([]string, error) {
+	if err := listing.Directory(ctx, l.workspace, dir); err != nil {
 		return nil, err
 	}
-	file, err := l.workspace.Open(dir)
+	file, err := l.workspace.Open(ctx, dir)
 	if err != nil {
 		return nil, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
 	}
@@ -93,7 +93,7 @@ func (l lister) describe(ctx context.Context, dir string, names []string, limit 
 		if err := tools.Interrupted(ctx); err != nil {
 			return nil, false, err
 		}
-		info, err := l.workspace.Stat(base + name)
+		info, err := l.workspace.Stat(ctx, base+name)
 		var outside *workspace.DeniedError
 		switch {
 		case errors.As(err, &outside):

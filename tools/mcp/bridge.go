@@ -13,7 +13,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
 
@@ -46,7 +45,8 @@ type BridgeOptions struct {
 	StartTimeout time.Duration
 	// FirstBackoff is the wait after the first failure, default 500 ms; it doubles up to half a minute.
 	FirstBackoff time.Duration
-	// WriteTimeout is how long a process may take to read a message before it is ended, default 5 s.
+	// WriteTimeout is how long a server may take for what needs no work, default 5 s: a process to read a message before
+	// it is ended, a server by HTTP to say why it refuses a request, and to begin its stream of notifications.
 	WriteTimeout time.Duration
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order.
 	MaxTools int
@@ -138,12 +138,17 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 			b.progress.tell(r.Params)
 		},
 	})
-	link := b.link()
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the server is told when ctx has ended
+	defer end()
+	link := b.link(life)
 	defer link.end()
 	start, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
 	defer cancel()
-	session, err := client.Connect(start, link.transport, nil)
+	started := context.AfterFunc(start, end)
+	way := &kept{Transport: link.transport}
+	session, err := client.Connect(start, way, nil)
 	if err != nil {
+		way.close()
 		return fmt.Errorf("connect: %w%s", err, link.lastWords())
 	}
 	over := make(chan struct{})
@@ -153,12 +158,16 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	}()
 	defer func() {
 		b.set(nil, nil, errEnding)
+		defer time.AfterFunc(terminateWait, end).Stop()
 		_ = session.Close() // a process that does not end in time is killed
 		<-over
 	}()
 	list, err := b.list(start, session)
 	if err != nil {
 		return fmt.Errorf("%w%s", err, link.lastWords())
+	}
+	if !started() {
+		return fmt.Errorf("start: %w", start.Err())
 	}
 	cancel()
 	broken := make(chan struct{}, 1)
@@ -200,42 +209,6 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 		}
 		pause.Reset(listPause)
 	}
-}
-
-// list asks for the tools. Those that models cannot use are left out, and named in the log.
-func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
-	var found []schemas.ToolDefinition // by names that are still the server's
-	var names []string
-	seen, count := map[string]bool{}, 0
-	for t, err := range session.Tools(ctx, nil) {
-		if err != nil {
-			return nil, fmt.Errorf("list tools: %w", err)
-		}
-		if count++; count > b.o.MaxTools {
-			b.log.Warn("the server has too many tools, the rest is left out", "most", b.o.MaxTools)
-			break
-		}
-		def, err := define(t) // at once: the rest of what is said of it is let go with its page
-		switch {
-		case seen[t.Name]:
-			err = errTwice
-		case len(t.Name) > maxDescription:
-			err = errLongName
-		}
-		if err != nil {
-			b.log.Warn("tool left out", "tool", firstRunes(t.Name, maxLabel), "err", err)
-			continue
-		}
-		seen[t.Name] = true
-		found, names = append(found, def), append(names, t.Name)
-	}
-	called := toolNames(b.o.Prefix, names)
-	offered := []tools.Tool{}
-	for i, def := range found {
-		def.Name = called[names[i]]
-		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(names[i])})
-	}
-	return offered, nil
 }
 
 // set says which session calls go to, or why there is none.

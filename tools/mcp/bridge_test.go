@@ -397,24 +397,3 @@ func TestBridgeKeepsSecrets(t *testing.T) {
 		}
 	})
 }
-
-// Headers stay at home when the server sends the client elsewhere.
-func TestBridgeKeepsHeadersFromOtherHosts(t *testing.T) {
-	t.Parallel()
-	got := make(chan http.Header, 16)
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
-	t.Cleanup(other.Close)
-	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
-	}))
-	t.Cleanup(home.Close)
-	start(t, t.TempDir(), parse(t, `{"url":"`+home.URL+`","headers":{"X-Api-Key":"${WORD}"}}`), false)
-	select {
-	case h := <-got:
-		if h.Get("X-Api-Key") != "" {
-			t.Errorf("headers at the other host: %v", h)
-		}
-	case <-time.After(patience):
-		t.Fatal("the redirect was not followed")
-	}
-}

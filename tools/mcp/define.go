@@ -3,21 +3,91 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
+	"github.com/loopbus/loopbus/tools"
 )
 
 const (
 	maxDescription = 16 << 10 // bytes
 	maxLabel       = 256      // characters
+	maxPages       = 256      // of a list of tools, each of which may be empty
+	maxList        = 64 << 20 // bytes of all of them
 )
+
+// list asks for the tools. Those that models cannot use are left out, and named in the log.
+func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
+	var found []schemas.ToolDefinition // by names that are still the server's
+	var names []string
+	seen, count := map[string]bool{}, 0
+	for t, err := range b.definitions(ctx, session) {
+		if err != nil {
+			return nil, fmt.Errorf("list tools: %w", err)
+		}
+		if count++; count > b.o.MaxTools {
+			b.log.Warn("the server has too many tools, the rest is left out", "most", b.o.MaxTools)
+			break
+		}
+		def, err := define(t) // at once: the rest of what is said of it is let go with its page
+		switch {
+		case seen[t.Name]:
+			err = errTwice
+		case len(t.Name) > maxDescription:
+			err = errLongName
+		}
+		if err != nil {
+			b.log.Warn("tool left out", "tool", firstRunes(t.Name, maxLabel), "err", err)
+			continue
+		}
+		seen[t.Name] = true
+		found, names = append(found, def), append(names, t.Name)
+	}
+	called := toolNames(b.o.Prefix, names)
+	offered := []tools.Tool{}
+	for i, def := range found {
+		def.Name = called[names[i]]
+		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(names[i])})
+	}
+	return offered, nil
+}
+
+// definitions goes through the pages of a list, as many of them as may be.
+func (b *Bridge) definitions(ctx context.Context, session *sdk.ClientSession) iter.Seq2[*sdk.Tool, error] {
+	return func(yield func(*sdk.Tool, error) bool) {
+		cursor, size := "", 0
+		for range maxPages {
+			page, err := session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, t := range page.Tools {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if cursor = page.NextCursor; cursor == "" {
+				return
+			}
+			if data, err := json.Marshal(page); err != nil || size+len(data) > maxList { // the SDK may keep all pages
+				b.log.Warn("the server's list of tools is too long, the rest is left out", "most", maxList)
+				return
+			} else {
+				size += len(data)
+			}
+		}
+		b.log.Warn("the server's list of tools has too many pages, the rest is left out", "most", maxPages)
+	}
+}
 
 // define makes a definition of a server's tool, still without a name, or says why models cannot use it.
 func define(t *sdk.Tool) (schemas.ToolDefinition, error) {

@@ -41,6 +41,10 @@ func hostile(how string) {
 				`{"tools":{"listChanged":true}},"serverInfo":{"name":"zoo","version":"1"}}}`, m.ID)
 		case "tools/list":
 			lists++
+			if how == "swarm" && lists == 2 {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s{}]}}`, m.ID, strings.Repeat("{},", 5<<20))
+				continue
+			}
 			if how == "giants" && lists > giants {
 				trace(os.Getenv(serverEnv), "waiting")
 				continue
@@ -61,7 +65,7 @@ func hostile(how string) {
 						return
 					}
 				}
-			case "fickle":
+			case "fickle", "swarm":
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			}
 		case "tools/call":
@@ -82,15 +86,17 @@ func bad(t *testing.T, how string, change ...func(*mcp.BridgeOptions)) *rig {
 
 const giants = 48 // pages
 
+// inUse is how many MiB are.
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc >> 20
+}
+
 // A list of tools has as many pages as there may be tools, and each page as much as a message may have: what no model
 // could use is let go with its page. The test counts what is in use, so it is not parallel.
 func TestAListOfGiants(t *testing.T) {
-	inUse := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc >> 20
-	}
 	before := inUse()
 	r := bad(t, "giants")
 	r.traced("waiting")
@@ -128,6 +134,20 @@ func TestALineWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	r := bad(t, "line")
 	r.eventually("the server is given up", func() bool { return strings.Contains(r.log.String(), "MCP server lost") })
+}
+
+// A list of millions of empty tools, which fits in a line, ends the session before it is decoded.
+func TestAListOfASwarm(t *testing.T) {
+	t.Parallel()
+	r := bad(t, "swarm")
+	r.eventually("the server is given up", func() bool { return strings.Contains(r.log.String(), "MCP server lost") })
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); r.stop() }()
+	select {
+	case <-stopped:
+	case <-time.After(20 * time.Second): // far more than it takes
+		t.Error("it does not stop")
+	}
 }
 
 // A server whose list of tools changes at every look is not asked without pause: each list is announced anew.

@@ -1,12 +1,14 @@
 package mcp
 
 import (
+	"context"
+	"errors"
+	"io"
 	"maps"
-	"mime"
-	"net/http"
-	"net/url"
+	"os"
 	"os/exec"
 	"slices"
+	"syscall"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,7 +16,8 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/environ"
 )
 
-// terminateWait is how long a process may take to end once its input is closed, and again after SIGTERM.
+// terminateWait is how long a process may take to end once its input is closed, and again after SIGTERM, and how long a
+// server by HTTP may take to answer to the end of a session.
 const terminateWait = 2 * time.Second
 
 // A link is one way to a server, for one session.
@@ -24,9 +27,29 @@ type link struct {
 	lastWords func() string // what a process said last on its standard error, for an error text
 }
 
-func (b *Bridge) link() link {
+// kept is a transport that keeps its connection: the SDK leaves it open where a session fails at the last step.
+type kept struct {
+	sdk.Transport
+	conn sdk.Connection
+}
+
+// Connect implements [sdk.Transport].
+func (k *kept) Connect(ctx context.Context) (sdk.Connection, error) {
+	conn, err := k.Transport.Connect(ctx)
+	k.conn = conn
+	return conn, err
+}
+
+func (k *kept) close() {
+	if k.conn != nil {
+		_ = k.conn.Close()
+	}
+}
+
+// link makes a way for a session that ends with life at the latest.
+func (b *Bridge) link(life context.Context) link {
 	if b.o.Server.URL != "" {
-		return b.httpLink()
+		return b.httpLink(life)
 	}
 	return b.processLink()
 }
@@ -44,51 +67,55 @@ func (b *Bridge) processLink() link {
 	cmd.WaitDelay = terminateWait // for a child that holds the standard error open
 	ownGroup(cmd)
 	return link{
-		transport: impatient{&sdk.CommandTransport{Command: cmd, TerminateDuration: terminateWait},
-			b.o.WriteTimeout, func() { killGroup(cmd) }},
+		transport: impatient{processTransport{cmd}, b.o.WriteTimeout, func() { killGroup(cmd) }},
 		end:       func() { killGroup(cmd) },
 		lastWords: said.last,
 	}
 }
 
-// httpLink sends the headers to the URL's own host only, wherever it redirects to.
-func (b *Bridge) httpLink() link {
-	s := b.o.Server
-	home, _ := url.Parse(s.URL) // was checked
-	inner := http.DefaultTransport.(*http.Transport).Clone()
-	return link{
-		transport: &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{
-			Transport: &headerTransport{inner: inner, home: home, headers: s.Headers},
-		}},
-		end:       inner.CloseIdleConnections,
-		lastWords: func() string { return "" },
-	}
-}
+// processTransport starts a process. It differs from the SDK's in that it counts what the process says.
+type processTransport struct{ cmd *exec.Cmd }
 
-// headerTransport adds headers to requests that go home.
-type headerTransport struct {
-	inner   http.RoundTripper
-	home    *url.URL
-	headers map[string]string
-}
-
-// RoundTrip leaves the request as it is and sends a copy.
-func (t *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == t.home.Scheme && r.URL.Host == t.home.Host {
-		r = r.Clone(r.Context())
-		for name, value := range t.headers {
-			r.Header.Set(name, value)
-		}
-	}
-	resp, err := t.inner.RoundTrip(r)
+// Connect implements [sdk.Transport].
+func (t processTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	out, err := t.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what cannot be read is no stream
-	events := media == "text/event-stream"
-	if !events {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, sdk.DefaultMaxEventSize)
+	in, err := t.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
 	}
-	resp.Body = &counted{ReadCloser: resp.Body, events: events}
-	return resp, nil
+	if err := t.cmd.Start(); err != nil {
+		return nil, err
+	}
+	said := &counted{ReadCloser: io.NopCloser(out), framing: framedValues, most: maxMessage}
+	return (&sdk.IOTransport{Reader: said, Writer: processInput{in, t.cmd}}).Connect(ctx)
+}
+
+// processInput is what is written to a process, which has ended when it is closed.
+type processInput struct {
+	io.WriteCloser
+	cmd *exec.Cmd
+}
+
+// Close waits for the process to end by itself, and then makes it end.
+func (p processInput) Close() error {
+	_ = p.WriteCloser.Close() // it may have closed its side already
+	ended := make(chan error, 1)
+	go func() { ended <- p.cmd.Wait() }()
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Kill} {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(terminateWait):
+			_ = p.cmd.Process.Signal(signal) // it may have ended meanwhile
+		}
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(terminateWait):
+		return errors.New("the process does not end")
+	}
 }

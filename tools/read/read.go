@@ -73,7 +73,7 @@ func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 	if err := tools.Interrupted(ctx); err != nil {
 		return schemas.ToolResult{}, err
 	}
-	file, err := r.open(args.Path)
+	file, err := r.open(ctx, args.Path)
 	if err != nil {
 		return schemas.ToolResult{}, err
 	}
@@ -90,15 +90,15 @@ func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 
 // open opens the first of the names that exist. Other than regular files and directories are refused: reading a pipe
 // or a terminal may never end.
-func (r reader) open(path string) (*os.File, error) {
+func (r reader) open(ctx context.Context, path string) (*os.File, error) {
 	full := r.Workspace.Resolve(path)
 	if strings.IndexByte(full, 0) >= 0 {
 		return nil, nodeerr.NullByte(full)
 	}
-	info, err := r.Workspace.Stat(full)
+	info, err := r.Workspace.Stat(ctx, full)
 	if err != nil {
 		for _, name := range variants(full) {
-			if other, e := r.Workspace.Stat(name); e == nil {
+			if other, e := r.Workspace.Stat(ctx, name); e == nil {
 				full, info, err = name, other, nil
 				break
 			}
@@ -110,7 +110,7 @@ func (r reader) open(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, tools.Failf("Not a regular file: %s", full)
 	}
-	file, err := r.Workspace.Open(full)
+	file, err := r.Workspace.Open(ctx, full)
 	if err != nil {
 		return nil, nodeerr.New(err, "access", full)
 	}

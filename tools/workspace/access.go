@@ -9,23 +9,26 @@ import (
 
 // Open opens a file or directory for reading. The path must be absolute, see [Workspace.Resolve]. What is neither is an
 // error that wraps [ErrIrregular], as it is for all methods that open.
-func (w *Workspace) Open(path string) (*os.File, error) { return w.open(path, toRead, os.O_RDONLY, 0) }
+func (w *Workspace) Open(ctx context.Context, path string) (*os.File, error) {
+	return w.open(ctx, path, toRead, os.O_RDONLY, 0)
+}
 
 // Stat describes the file that an absolute path leads to, links followed. It may be a private file, or the directory of
 // a store.
-func (w *Workspace) Stat(path string) (info fs.FileInfo, err error) {
-	err = w.at(path, toRead, func(p *place) error { info = p.info; return nil })
+func (w *Workspace) Stat(ctx context.Context, path string) (info fs.FileInfo, err error) {
+	err = w.at(ctx, path, toRead, func(p *place) error { info = p.info; return nil })
 	return info, err
 }
 
 // OpenFile opens the file that an absolute path leads to, for writing too, with the flags of [os.OpenFile]. Links are
 // followed, also one to a file that is still to be made. The single files of [Options] cannot be written.
-func (w *Workspace) OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
-	return w.open(path, toWrite, flag, perm)
+func (w *Workspace) OpenFile(ctx context.Context, path string, flag int, perm fs.FileMode) (*os.File, error) {
+	return w.open(ctx, path, toWrite, flag, perm)
 }
 
-func (w *Workspace) open(path string, why purpose, flag int, perm fs.FileMode) (file *os.File, err error) {
-	err = w.at(path, why, func(p *place) (err error) {
+func (w *Workspace) open(ctx context.Context, path string, why purpose, flag int, perm fs.FileMode,
+) (file *os.File, err error) {
+	err = w.at(ctx, path, why, func(p *place) (err error) {
 		file, err = p.open(flag, perm, w.private)
 		return err
 	})
@@ -43,15 +46,15 @@ func Replace(file *os.File, data []byte) error {
 
 // MkdirAll makes a directory and those above it that are missing. It is an error wrapping [fs.ErrExist] if something
 // else has the name.
-func (w *Workspace) MkdirAll(path string, perm fs.FileMode) error {
-	return w.at(path, toWrite, func(p *place) error { return p.mkdirAll(perm) })
+func (w *Workspace) MkdirAll(ctx context.Context, path string, perm fs.FileMode) error {
+	return w.at(ctx, path, toWrite, func(p *place) error { return p.mkdirAll(perm) })
 }
 
 // FS returns the files of the directory that an absolute path is confined to, and the name in it of what the path leads
 // to. Links are followed where they stay inside; what is outside cannot be opened. The files are those of the
 // workspace: they cannot be used after [Workspace.Close].
-func (w *Workspace) FS(path string) (below fs.FS, name string, err error) {
-	err = w.at(path, toRead, func(p *place) error {
+func (w *Workspace) FS(ctx context.Context, path string) (below fs.FS, name string, err error) {
+	err = w.at(ctx, path, toRead, func(p *place) error {
 		below, name = files{w, p.area}, filepath.ToSlash(p.rel())
 		return nil
 	})
@@ -63,7 +66,7 @@ func (w *Workspace) FS(path string) (below fs.FS, name string, err error) {
 // that leads nowhere, or the cause of a context that ended while it waited. Other processes are not kept out.
 func (w *Workspace) Exclusive(ctx context.Context, path string, f func() error) error {
 	var key string
-	err := w.at(path, toWrite, func(p *place) error {
+	err := w.at(ctx, path, toWrite, func(p *place) error {
 		key = filepath.Join(p.area.name(), p.rel())
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -13,12 +14,17 @@ import (
 // errChanged says that what has a name is not what was looked at before. The caller looks again.
 var errChanged = errors.New("it has changed while it was opened")
 
-// A chain is the open directories from an area to one in it, each opened in the one before. Their names may come to
-// stand for something else; what is opened in the last one is nevertheless in it, and none of them is a store's.
+// maxOpen is how many directories of a chain are kept open: so many ".." cost nothing.
+const maxOpen = 32
+
+// A chain is the way of open directories from an area to one in it, each opened in the one before. Their names may come
+// to stand for something else; what is opened in the last one is nevertheless in it, and none of them is a store's. A
+// name is looked up in its directory: from the top that would take as long as the way is.
 type chain struct {
 	area  *area
 	names []string
-	dirs  []*os.Root // of the names; the area's own is not among them
+	dirs  []*os.Root // of the names from first on, but for those that are left; the area's own is not among them
+	first int
 }
 
 // begin is the chain of an area alone. It fails if that has become a store.
@@ -27,23 +33,37 @@ func begin(a *area) (*chain, error) {
 	return c, unmarked(a.root)
 }
 
-func (c *chain) last() *os.Root {
-	if len(c.dirs) == 0 {
-		return c.area.root
+// last is the directory reached, which stays the chain's. After many ".." it is opened anew.
+func (c *chain) last() (*os.Root, error) {
+	if len(c.names) > 0 && (len(c.dirs) == 0 || c.first+len(c.dirs) != len(c.names)) {
+		names := c.names
+		c.close()
+		for _, name := range names {
+			if err := c.enter(name); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return c.dirs[len(c.dirs)-1]
+	if len(c.names) == 0 {
+		return c.area.root, nil
+	}
+	return c.dirs[len(c.dirs)-1], nil
 }
 
 // enter adds a directory that is in the last one. A link is not followed.
 func (c *chain) enter(name string) error {
+	in, err := c.last()
+	if err != nil {
+		return err
+	}
 	// With the dot the name is opened as a directory: opening a pipe would wait for its other end.
-	dir, err := c.last().OpenRoot(name + string(filepath.Separator) + ".")
+	dir, err := in.OpenRoot(name + string(filepath.Separator) + ".")
 	if err != nil {
 		return err
 	}
 	info, err := dir.Stat(".")
 	if err == nil {
-		err = c.has(name, info)
+		err = has(in, name, info)
 	}
 	if err == nil {
 		err = unmarked(dir)
@@ -52,14 +72,22 @@ func (c *chain) enter(name string) error {
 		_ = dir.Close() // nothing was written
 		return err
 	}
+	if len(c.dirs) == 0 {
+		c.first = len(c.names)
+	}
+	if len(c.dirs) == maxOpen {
+		_ = c.dirs[0].Close()
+		c.dirs = slices.Delete(c.dirs, 0, 1)
+		c.first++
+	}
 	c.names, c.dirs = append(c.names, name), append(c.dirs, dir)
 	return nil
 }
 
-// has checks that what was opened by a name is in the last directory, and not somewhere else where a link has led to.
-// As it is open, nothing else can have its place on the disk.
-func (c *chain) has(name string, opened fs.FileInfo) error {
-	info, err := c.last().Lstat(name)
+// has checks that what was opened by a name is in the directory, and not somewhere else where a link has led to. As it
+// is open, nothing else can have its place on the disk.
+func has(dir *os.Root, name string, opened fs.FileInfo) error {
+	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, opened) {
 		return errChanged
 	}
@@ -68,18 +96,23 @@ func (c *chain) has(name string, opened fs.FileInfo) error {
 
 // leave takes the last directory off. It reports whether there was one.
 func (c *chain) leave() bool {
-	at := len(c.dirs) - 1
+	at := len(c.names) - 1
 	if at < 0 {
 		return false
 	}
-	_ = c.dirs[at].Close() // nothing was written
-	c.names, c.dirs = c.names[:at], c.dirs[:at]
+	if n := len(c.dirs); n > 0 {
+		_ = c.dirs[n-1].Close()
+		c.dirs = c.dirs[:n-1]
+	}
+	c.names = c.names[:at]
 	return true
 }
 
 func (c *chain) close() {
-	for c.leave() {
+	for _, dir := range c.dirs {
+		_ = dir.Close()
 	}
+	c.names, c.dirs = nil, nil
 }
 
 // The reasons why what is inside of the workspace is denied.

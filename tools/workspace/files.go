@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -49,7 +50,7 @@ func (f files) at(name string, use func(*place) error) error {
 }
 
 func (f files) once(name string, use func(*place) error) error {
-	walk := walk{why: toRead}
+	walk := walk{ctx: context.Background(), why: toRead} // as many components as a walk through the files has come by
 	p, jump, err := walk.below(f.area, string(filepath.Separator)+filepath.FromSlash(name))
 	switch {
 	case err != nil:
@@ -94,23 +95,23 @@ func (f files) Stat(name string) (info fs.FileInfo, err error) {
 }
 
 func (f files) Lstat(name string) (info fs.FileInfo, err error) {
-	err = f.parent(name, func(p *place) (err error) {
-		info, err = p.last().Lstat(path.Base(name))
+	err = f.parent(name, func(dir *os.Root) (err error) {
+		info, err = dir.Lstat(path.Base(name))
 		return err
 	})
 	return info, err
 }
 
 func (f files) ReadLink(name string) (target string, err error) {
-	err = f.parent(name, func(p *place) (err error) {
-		target, err = p.last().Readlink(path.Base(name))
+	err = f.parent(name, func(dir *os.Root) (err error) {
+		target, err = dir.Readlink(path.Base(name))
 		return err
 	})
 	return target, err
 }
 
 // parent calls use for the directory that a name is in.
-func (f files) parent(name string, use func(*place) error) error {
+func (f files) parent(name string, use func(*os.Root) error) error {
 	if !fs.ValidPath(name) {
 		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
@@ -121,6 +122,10 @@ func (f files) parent(name string, use func(*place) error) error {
 		if err := p.enter(); err != nil {
 			return err
 		}
-		return use(p)
+		dir, err := p.last()
+		if err != nil {
+			return err
+		}
+		return use(dir)
 	})
 }

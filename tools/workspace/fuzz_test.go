@@ -35,15 +35,15 @@ func FuzzConfinement(f *testing.F) {
 		}
 		defer func() { _ = w.Close() }()
 		full := w.Resolve(strings.ReplaceAll(path, "BASE", base))
-		file, err := w.Open(full)
+		file, err := w.Open(t.Context(), full)
 		if err == nil {
 			checkInside(t, file, base)
 		}
-		if file, err := w.OpenFile(full, os.O_WRONLY|os.O_CREATE, 0o644); err == nil {
+		if file, err := w.OpenFile(t.Context(), full, os.O_WRONLY|os.O_CREATE, 0o644); err == nil {
 			_, _ = io.WriteString(file, "written")
 			checkInside(t, file, base)
 		}
-		_ = w.MkdirAll(full, 0o755) // refused, or inside
+		_ = w.MkdirAll(t.Context(), full, 0o755) // refused, or inside
 		if entries, err := os.ReadDir(base + "/outside"); err != nil || len(entries) != 1 {
 			t.Errorf("%q: outside are %v, %v", full, entries, err)
 		}

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,8 +10,11 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as in Linux.
-const maxLinks = 40
+// A path may be so many bytes long, and lead through so many symbolic links, as in Linux.
+const (
+	maxPath  = 4096
+	maxLinks = 40
+)
 
 // A purpose is what a path is followed for.
 type purpose int
@@ -25,18 +29,21 @@ const maxChanges = 20
 
 // at calls use for the place that an absolute path leads to. Where something changes between looking and opening, it
 // begins anew: use may be called again if it returns errChanged.
-func (w *Workspace) at(path string, why purpose, use func(*place) error) error {
+func (w *Workspace) at(ctx context.Context, path string, why purpose, use func(*place) error) error {
 	var err error
 	for range maxChanges {
-		if err = w.once(path, why, use); !errors.Is(err, errChanged) {
+		if err = w.once(ctx, path, why, use); !errors.Is(err, errChanged) {
 			break
 		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return err
 	}
 	return w.worded(path, err)
 }
 
-func (w *Workspace) once(path string, why purpose, use func(*place) error) error {
-	p, err := w.locate(path, why)
+func (w *Workspace) once(ctx context.Context, path string, why purpose, use func(*place) error) error {
+	p, err := w.locate(ctx, path, why)
 	if err != nil {
 		return err
 	}
@@ -62,11 +69,16 @@ func (w *Workspace) worded(path string, err error) error {
 
 // locate follows an absolute path to the area it ends in and the place there. If it is to be read, the file exists, or
 // the error is that of the component that does not.
-func (w *Workspace) locate(path string, why purpose) (*place, error) {
-	if strings.IndexByte(path, 0) >= 0 {
+//
+// It takes as long as the path has components. It ends with the cause of a context that ends.
+func (w *Workspace) locate(ctx context.Context, path string, why purpose) (*place, error) {
+	switch {
+	case strings.IndexByte(path, 0) >= 0:
 		return nil, syscall.EINVAL
+	case len(path) >= maxPath:
+		return nil, syscall.ENAMETOOLONG
 	}
-	walk := walk{why: why}
+	walk := walk{ctx: ctx, why: why}
 	next := path
 	for {
 		a, rest := w.enter(next)
@@ -131,8 +143,9 @@ func (w *Workspace) single(path string) (*place, error) {
 	return nil, nil
 }
 
-// A walk counts the links of one path.
+// A walk is the way along one path, which counts the links.
 type walk struct {
+	ctx   context.Context //nolint:containedctx // a walk is one call
 	why   purpose
 	links int
 }
@@ -150,11 +163,18 @@ func (k *walk) below(a *area, rest string) (p *place, jump string, err error) {
 		todo = nil
 	}
 	for len(todo) > 0 && jump == "" && err == nil {
+		if k.ctx.Err() != nil {
+			err = context.Cause(k.ctx)
+			break
+		}
 		name := todo[0]
 		todo, jump, err = k.step(p, name, todo[1:])
 	}
 	if err == nil && jump == "" && p.base == "." {
-		p.info, err = p.last().Stat(".")
+		var dir *os.Root
+		if dir, err = p.last(); err == nil {
+			p.info, err = dir.Stat(".")
+		}
 	}
 	if err != nil || jump != "" {
 		p.close()
@@ -226,7 +246,11 @@ func (p *place) directory() error {
 
 // look makes a name in the last directory the place, or returns the target of the link that it is.
 func (k *walk) look(p *place, name string) (target string, err error) {
-	info, err := p.last().Lstat(name)
+	dir, err := p.last()
+	if err != nil {
+		return "", err
+	}
+	info, err := dir.Lstat(name)
 	if k.why == toWrite && errors.Is(err, fs.ErrNotExist) {
 		p.base, p.info = name, nil
 		return "", nil
@@ -241,7 +265,7 @@ func (k *walk) look(p *place, name string) (target string, err error) {
 	if k.links++; k.links > maxLinks {
 		return "", syscall.ELOOP
 	}
-	return p.last().Readlink(name)
+	return dir.Readlink(name)
 }
 
 // join puts the components below dir as they are: cleaning them would step over links.

@@ -36,16 +36,18 @@ func TestAPipeIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	files, _, err := w.FS(dir)
+	files, _, err := w.FS(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, use := range map[string]func(name string) error{
-		"open":         func(name string) error { return opened(w.Open(filepath.Join(dir, name))) },
-		"open a file":  func(name string) error { _, err := files.Open(name); return err },
-		"read a file":  func(name string) error { _, err := fs.ReadFile(files, name); return err },
-		"list":         func(name string) error { _, err := fs.ReadDir(files, name); return err },
-		"open to edit": func(name string) error { return opened(w.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)) },
+		"open":        func(name string) error { return opened(w.Open(t.Context(), filepath.Join(dir, name))) },
+		"open a file": func(name string) error { _, err := files.Open(name); return err },
+		"read a file": func(name string) error { _, err := fs.ReadFile(files, name); return err },
+		"list":        func(name string) error { _, err := fs.ReadDir(files, name); return err },
+		"open to edit": func(name string) error {
+			return opened(w.OpenFile(t.Context(), filepath.Join(dir, name), os.O_RDWR, 0))
+		},
 	} {
 		for _, name := range []string{"AGENTS.md", "alone"} {
 			done := make(chan error, 1)
@@ -60,7 +62,7 @@ func TestAPipeIsNotWaitedFor(t *testing.T) {
 			}
 		}
 	}
-	if file, err := w.OpenFile(alone, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
+	if file, err := w.OpenFile(t.Context(), alone, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
 		file.Close()
 		t.Error("a pipe is written")
 	}

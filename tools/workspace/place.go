@@ -50,11 +50,15 @@ func (p *place) open(flag int, perm fs.FileMode, private []secret) (*os.File, er
 	case !p.info.Mode().IsRegular():
 		return nil, ErrIrregular
 	}
-	file, err := p.last().OpenFile(p.base, flag&^(making|os.O_TRUNC)|nonblock, perm)
+	dir, err := p.last()
 	if err != nil {
 		return nil, err
 	}
-	if err = p.verify(file, private); err == nil && flag&os.O_TRUNC != 0 {
+	file, err := dir.OpenFile(p.base, flag&^(making|os.O_TRUNC)|nonblock, perm)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.verify(dir, file, private); err == nil && flag&os.O_TRUNC != 0 {
 		err = file.Truncate(0)
 	}
 	if err != nil {
@@ -71,7 +75,11 @@ func (p *place) create(flag int, perm fs.FileMode) (*os.File, error) {
 	case isMark(p.base):
 		return nil, errMark
 	}
-	file, err := p.last().OpenFile(p.base, flag|os.O_EXCL|nonblock, perm) // so that no link is followed
+	dir, err := p.last()
+	if err != nil {
+		return nil, err
+	}
+	file, err := dir.OpenFile(p.base, flag|os.O_EXCL|nonblock, perm) // so that no link is followed
 	if errors.Is(err, fs.ErrExist) && flag&os.O_EXCL == 0 {
 		return nil, errChanged
 	}
@@ -79,7 +87,7 @@ func (p *place) create(flag int, perm fs.FileMode) (*os.File, error) {
 }
 
 // verify checks what was opened: that it is what the place is, and that tools may have it.
-func (p *place) verify(file *os.File, private []secret) error {
+func (p *place) verify(dir *os.Root, file *os.File, private []secret) error {
 	info, err := file.Stat()
 	switch {
 	case err != nil:
@@ -89,7 +97,7 @@ func (p *place) verify(file *os.File, private []secret) error {
 	case !info.Mode().IsRegular():
 		return ErrIrregular
 	}
-	if err := p.has(p.base, info); err != nil {
+	if err := has(dir, p.base, info); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(private, func(s secret) bool { return s.is(info) }) {
@@ -110,7 +118,11 @@ func (p *place) mkdirAll(perm fs.FileMode) error {
 		if isMark(name) {
 			return errMark
 		}
-		if err := p.last().Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		dir, err := p.last()
+		if err != nil {
+			return err
+		}
+		if err := dir.Mkdir(name, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if err := p.chain.enter(name); err != nil {

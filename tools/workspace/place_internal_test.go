@@ -46,7 +46,7 @@ func TestWhatIsSwappedIsNotUsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.once(filepath.Join(w.Root(), c.path), toWrite, func(p *place) error {
+		err = w.once(t.Context(), filepath.Join(w.Root(), c.path), toWrite, func(p *place) error {
 			link := filepath.Join(root, c.link)
 			if err := errors.Join(os.RemoveAll(link), os.Symlink(c.target, link)); err != nil {
 				t.Fatal(err)

@@ -61,18 +61,18 @@ func TestStoresAreDenied(t *testing.T) {
 				t.Errorf("%s: %s: %v", way, what, err)
 			}
 		}
-		_, err := w.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+		_, err := w.OpenFile(t.Context(), path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 		denied("write", err)
-		denied("mkdir", w.MkdirAll(path+"/deep", 0o755))
+		denied("mkdir", w.MkdirAll(t.Context(), path+"/deep", 0o755))
 		denied("queue", w.Exclusive(t.Context(), path+"/deep", func() error { return nil }))
 		if strings.Contains(way, "made") || way == "new" {
 			continue
 		}
-		_, err = w.Open(path)
+		_, err = w.Open(t.Context(), path)
 		denied("read", err)
 	}
 	for _, dir := range []string{"data", "rel", "abs", "chain", "d/e/data", "data/jetstream", "inner", "data/."} {
-		_, err := w.Open(w.Resolve(dir))
+		_, err := w.Open(t.Context(), w.Resolve(dir))
 		if !errors.As(err, new(*workspace.DeniedError)) {
 			t.Errorf("%s: list: %v", dir, err)
 		}
@@ -80,10 +80,10 @@ func TestStoresAreDenied(t *testing.T) {
 	if after := tree(t, rig.Path("data")) + tree(t, rig.Path("d")); after != before {
 		t.Errorf("the stores were\n%s, are\n%s", before, after)
 	}
-	if info, err := w.Stat(rig.Path("data")); err != nil || !info.IsDir() {
+	if info, err := w.Stat(t.Context(), rig.Path("data")); err != nil || !info.IsDir() {
 		t.Errorf("the store's directory cannot be seen: %v", err)
 	}
-	file, err := w.Open(rig.Path("d/f"))
+	file, err := w.Open(t.Context(), rig.Path("d/f"))
 	if err != nil {
 		t.Fatalf("what is beside a store: %v", err)
 	}
@@ -94,7 +94,7 @@ func TestStoresAreDenied(t *testing.T) {
 func TestStoresAreClosedToWalks(t *testing.T) {
 	t.Parallel()
 	rig := withStore(t)
-	files, name, err := rig.Workspace.FS(rig.Root)
+	files, name, err := rig.Workspace.FS(t.Context(), rig.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestSwappedDirectoryDoesNotLeadIntoAStore(t *testing.T) {
 			opened := 0
 			for range 1000 {
 				for _, path := range []string{"swap/token", "swap/msgs/1.blk"} {
-					file, err := rig.Workspace.Open(rig.Path(path))
+					file, err := rig.Workspace.Open(t.Context(), rig.Path(path))
 					if err != nil {
 						continue
 					}
@@ -162,10 +162,11 @@ func TestSwappedDirectoryDoesNotLeadIntoAStore(t *testing.T) {
 					}
 					_ = file.Close()
 				}
-				_ = rig.Workspace.MkdirAll(rig.Path("swap/made/more"), 0o755)
+				_ = rig.Workspace.MkdirAll(t.Context(), rig.Path("swap/made/more"), 0o755)
 				_ = os.RemoveAll(rig.Path("swap.real/made"))
 				for _, path := range []string{"swap/token", "swap/new"} {
-					if f, err := rig.Workspace.OpenFile(rig.Path(path), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err == nil {
+					const flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+					if f, err := rig.Workspace.OpenFile(t.Context(), rig.Path(path), flags, 0o644); err == nil {
 						_ = errors.Join(workspace.Replace(f, []byte("plain")), f.Close())
 					}
 				}
@@ -186,14 +187,14 @@ func TestStoreThatComesLater(t *testing.T) {
 	t.Parallel()
 	rig := tooltest.New(t)
 	rig.Put("later/token", "secret")
-	if file, err := rig.Workspace.Open(rig.Path("later/token")); err != nil {
+	if file, err := rig.Workspace.Open(t.Context(), rig.Path("later/token")); err != nil {
 		t.Fatal(err)
 	} else {
 		_ = file.Close()
 	}
 	for _, mark := range []string{"later/" + schemas.StoreMark, schemas.StoreMark} {
 		rig.Put(mark, "")
-		if _, err := rig.Workspace.Open(rig.Path("later/token")); !errors.As(err, new(*workspace.DeniedError)) {
+		if _, err := rig.Workspace.Open(t.Context(), rig.Path("later/token")); !errors.As(err, new(*workspace.DeniedError)) {
 			t.Errorf("%s: %v", mark, err)
 		}
 		if err := os.Remove(rig.Path(mark)); err != nil {
@@ -208,8 +209,8 @@ func TestMarksCannotBeMade(t *testing.T) {
 	rig := tooltest.New(t)
 	for _, name := range []string{schemas.StoreMark, "d/" + schemas.StoreMark, strings.ToUpper(schemas.StoreMark),
 		"loopbu\u017f.lock"} {
-		_, err := rig.Workspace.OpenFile(rig.Path(name), os.O_WRONLY|os.O_CREATE, 0o644)
-		made := rig.Workspace.MkdirAll(rig.Path(name+"/x"), 0o755)
+		_, err := rig.Workspace.OpenFile(t.Context(), rig.Path(name), os.O_WRONLY|os.O_CREATE, 0o644)
+		made := rig.Workspace.MkdirAll(t.Context(), rig.Path(name+"/x"), 0o755)
 		if !strings.HasPrefix(name, "d/") && !errors.As(err, new(*workspace.DeniedError)) ||
 			!errors.As(made, new(*workspace.DeniedError)) {
 			t.Errorf("%s: %v, %v", name, err, made)
@@ -244,9 +245,9 @@ func TestPrivateFiles(t *testing.T) {
 	denied := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			_, read := w.Open(rig.Path(name))
-			_, write := w.OpenFile(rig.Path(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-			files, start, err := w.FS(rig.Path(name))
+			_, read := w.Open(t.Context(), rig.Path(name))
+			_, write := w.OpenFile(t.Context(), rig.Path(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+			files, start, err := w.FS(t.Context(), rig.Path(name))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,12 +4,12 @@
 // absolute, may lead anywhere inside and nowhere else. Each directory on the way is opened in the one before, and the
 // file in the last one, so a link that is put in between the check and the use does not lead anywhere else either.
 //
-// Two things inside are denied. One is the store of a runner: a directory with the mark [schemas.StoreMark] and all that
-// is in it, by whatever name it is reached. Such a mark cannot be made here. The other are the private files of the
-// options. That they exist can be seen.
+// Two things inside are denied. One is the store of a runner: a directory with the mark [schemas.StoreMark] and all
+// that is in it, by whatever name it is reached. Such a mark cannot be made here. The other are the private files of
+// the options. That they exist can be seen.
 //
-// A path to what is denied gives a [DeniedError]; one that leads outside before anything outside is touched, so that not
-// even the existence of files there can be found out.
+// A path to what is denied gives a [DeniedError]; one that leads outside before anything outside is touched, so that
+// not even the existence of files there can be found out.
 package workspace
 
 import (

@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -77,15 +78,15 @@ func TestPathsAreConfined(t *testing.T) {
 		{base + "/root/d/../../outside/secret", outside}, {base + "/root/..", outside},
 	} {
 		t.Run(c.path, func(t *testing.T) {
-			if got := outcome(w, c.path); got != c.want {
+			if got := outcome(t.Context(), w, c.path); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func outcome(w *workspace.Workspace, path string) string {
-	file, err := w.Open(w.Resolve(path))
+func outcome(ctx context.Context, w *workspace.Workspace, path string) string {
+	file, err := w.Open(ctx, w.Resolve(path))
 	var outside *workspace.DeniedError
 	var pathErr *fs.PathError
 	switch {
@@ -97,7 +98,7 @@ func outcome(w *workspace.Workspace, path string) string {
 		return err.Error()
 	}
 	defer func() { _ = file.Close() }()
-	if info, err := w.Stat(w.Resolve(path)); err == nil && info.IsDir() {
+	if info, err := w.Stat(ctx, w.Resolve(path)); err == nil && info.IsDir() {
 		return "directory"
 	}
 	data, err := io.ReadAll(file)
@@ -129,7 +130,7 @@ func TestFurtherDirectoriesAndFiles(t *testing.T) {
 		base + "/outside/other": "outside", base + "/outside": "outside", base + "/outside/../outside/spill-1": "spill-1",
 		base + "/outside/spill-9": syscall.ENOENT.Error(),
 	} {
-		if got := outcome(w, path); got != want {
+		if got := outcome(t.Context(), w, path); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
@@ -146,7 +147,7 @@ func TestRootThatIsALink(t *testing.T) {
 		t.Errorf("root %s, dir %s", w.Root(), w.Dir())
 	}
 	for _, path := range []string{"a", base + "/link/a", base + "/root/a", base + "/link/d/../a"} {
-		if got := outcome(w, path); got != "root/a" {
+		if got := outcome(t.Context(), w, path); got != "root/a" {
 			t.Errorf("%s: got %q", path, got)
 		}
 	}
@@ -179,7 +180,7 @@ func TestSwappedLinkDoesNotLeadOut(t *testing.T) {
 		}
 	}()
 	for range 2000 {
-		if got := outcome(w, "swap"); strings.Contains(got, "secret") {
+		if got := outcome(t.Context(), w, "swap"); strings.Contains(got, "secret") {
 			t.Fatalf("read %q", got)
 		}
 	}
@@ -206,7 +207,7 @@ func TestRootOfEverything(t *testing.T) {
 	w := open(t, workspace.Options{Root: "/", Dir: base + "/root"})
 	for path, want := range map[string]string{"a": "root/a", "out": "outside/secret", "/..": "directory",
 		"/../" + base + "/root/a": "root/a"} {
-		if got := outcome(w, path); got != want {
+		if got := outcome(t.Context(), w, path); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}

@@ -31,11 +31,12 @@ func TestWritingIsConfined(t *testing.T) {
 		"d/../../outside/new", base + "/root/../outside/new", base + "/root/d/../../outside/new",
 	} {
 		full := w.Resolve(path)
-		file, err := w.OpenFile(full, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+		file, err := w.OpenFile(t.Context(), full, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 		if !errors.As(err, new(*workspace.DeniedError)) {
 			t.Errorf("%s: opened %v, %v", path, file, err)
 		}
-		if err := w.MkdirAll(full+"/d/e", 0o755); !errors.As(err, new(*workspace.DeniedError)) && path != "out" {
+		err = w.MkdirAll(t.Context(), full+"/d/e", 0o755)
+		if !errors.As(err, new(*workspace.DeniedError)) && path != "out" {
 			t.Errorf("%s: made a directory: %v", path, err)
 		}
 		if err := w.Exclusive(t.Context(), full, func() error { return nil }); !errors.As(err, new(*workspace.DeniedError)) {
@@ -71,7 +72,7 @@ func TestMkdirAll(t *testing.T) {
 	for path, want := range map[string]error{
 		"d": nil, "n/m": nil, "abs/n/m": nil, "broken/x": nil, ".": nil, "a": fs.ErrExist, "d/b": fs.ErrExist, "up": nil,
 	} {
-		err := w.MkdirAll(w.Resolve(path), 0o755)
+		err := w.MkdirAll(t.Context(), w.Resolve(path), 0o755)
 		if path == "up" {
 			want = nil
 			if !errors.As(err, new(*workspace.DeniedError)) {
@@ -93,7 +94,7 @@ func TestMkdirAll(t *testing.T) {
 func TestFS(t *testing.T) {
 	base := area(t)
 	w := open(t, workspace.Options{Root: base + "/root"})
-	files, name, err := w.FS(w.Resolve("abs"))
+	files, name, err := w.FS(t.Context(), w.Resolve("abs"))
 	if err != nil || name != "d" {
 		t.Fatalf("%s, %v", name, err)
 	}
@@ -106,7 +107,7 @@ func TestFS(t *testing.T) {
 			t.Errorf("%s: read %q", name, data)
 		}
 	}
-	if _, _, err := w.FS(base + "/outside"); !errors.As(err, new(*workspace.DeniedError)) {
+	if _, _, err := w.FS(t.Context(), base+"/outside"); !errors.As(err, new(*workspace.DeniedError)) {
 		t.Errorf("outside: %v", err)
 	}
 }
@@ -119,11 +120,12 @@ func TestSwappedDirectoryDoesNotLeadOut(t *testing.T) {
 	stop := rig.ComeAndGo("swap", "../outside")
 	made := 0
 	for range 10_000 {
-		if err := rig.Workspace.MkdirAll(rig.Path("swap/d"), 0o755); err == nil {
+		if err := rig.Workspace.MkdirAll(t.Context(), rig.Path("swap/d"), 0o755); err == nil {
 			made++
 		}
 		for _, name := range []string{"swap/new", "swap/secret"} {
-			if file, err := rig.Workspace.OpenFile(rig.Path(name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err == nil {
+			const flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+			if file, err := rig.Workspace.OpenFile(t.Context(), rig.Path(name), flags, 0o644); err == nil {
 				made++
 				if err := file.Close(); err != nil {
 					t.Fatal(err)

@@ -60,10 +60,10 @@ func (w writer) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 	if strings.IndexByte(path, 0) >= 0 {
 		return schemas.ToolResult{}, nodeerr.NullByte(path)
 	}
-	if err := w.prepare(path); err != nil {
+	if err := w.prepare(ctx, path); err != nil {
 		return schemas.ToolResult{}, err
 	}
-	err := w.workspace.Exclusive(ctx, path, func() error { return w.write(path, args.Content) })
+	err := w.workspace.Exclusive(ctx, path, func() error { return w.write(ctx, path, args.Content) })
 	if err != nil {
 		return schemas.ToolResult{}, nodeerr.New(err, "open", path)
 	}
@@ -72,13 +72,13 @@ func (w writer) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 }
 
 // prepare makes the directories that are missing, and refuses what is there and no file.
-func (w writer) prepare(path string) error {
-	info, err := w.workspace.Stat(path)
+func (w writer) prepare(ctx context.Context, path string) error {
+	info, err := w.workspace.Stat(ctx, path)
 	switch dir := filepath.Dir(path); {
 	case errors.As(err, new(*workspace.DeniedError)):
 		return err
 	case err != nil:
-		return nodeerr.New(w.workspace.MkdirAll(dir, 0o777), "mkdir", dir)
+		return nodeerr.New(w.workspace.MkdirAll(ctx, dir, 0o777), "mkdir", dir)
 	case info.IsDir():
 		return nodeerr.New(syscall.EISDIR, "open", path)
 	case !info.Mode().IsRegular(): // opening a pipe waits for a reader, perhaps for ever
@@ -87,8 +87,8 @@ func (w writer) prepare(path string) error {
 	return nil
 }
 
-func (w writer) write(path, content string) error {
-	file, err := w.workspace.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+func (w writer) write(ctx context.Context, path, content string) error {
+	file, err := w.workspace.OpenFile(ctx, path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,13 @@ package agui
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,10 +26,26 @@ const (
 	announceWithin = 10 * time.Second
 )
 
-// channelOf is the workspace of the tools of a session's client.
-func channelOf(session string) string {
+// channelPrefix begins the names of a session's channels. Another session, a copy of it too, has another.
+func channelPrefix(session string) string {
 	sum := sha256.Sum256([]byte(session))
-	return "agui-" + hex.EncodeToString(sum[:12])
+	return "agui-" + hex.EncodeToString(sum[:8]) + "-"
+}
+
+// channelOf is the workspace of the tools of a session's client: the one that the session is bound to, so that calls
+// find their client after a restart, or a new one. Nobody can guess it: whoever knows a channel can have its tools
+// described to a session.
+func channelOf(session string, bound string) string {
+	if isChannel(session, bound) {
+		return bound
+	}
+	return channelPrefix(session) + rand.Text()
+}
+
+// isChannel reports whether a workspace is a channel of a session's client.
+func isChannel(session, workspace string) bool {
+	secret, ok := strings.CutPrefix(workspace, channelPrefix(session))
+	return ok && len(secret) >= len(rand.Text())
 }
 
 // frontends announces the tools of clients, and has their calls wait for what the clients answer.
@@ -44,11 +62,12 @@ type frontends struct {
 
 // frontend is the worker of one session's client.
 type frontend struct {
-	tools string // what it announces, as JSON
-	used  time.Time
-	calls int // that wait
-	stop  context.CancelFunc
-	ready chan struct{} // closed when they are announced
+	channel string
+	tools   string // what it announces, as JSON
+	used    time.Time
+	calls   int // that wait
+	stop    context.CancelFunc
+	ready   chan struct{} // closed when they are announced
 }
 
 // waiting is a call, or an answer that has come before it.
@@ -71,34 +90,34 @@ func (f *frontends) close() {
 	f.ending.Wait()
 }
 
-// serve announces the tools of a session's client and returns when they are. Tools that were announced before are left
-// until other ones come.
-func (f *frontends) serve(ctx context.Context, session string, list []frontendTool) error {
+// serve announces the tools of a session's client and returns their channel when they are. Tools that were announced
+// before are left until other ones come. bound is the channel that the session is bound to.
+func (f *frontends) serve(ctx context.Context, session, bound string, list []frontendTool) (channel string, err error) {
 	if len(list) == 0 {
-		return nil
+		return "", nil
 	}
 	if len(list) > maxTools {
-		return &bridge.RequestError{Reason: fmt.Sprintf("more than %d tools", maxTools)}
+		return "", &bridge.RequestError{Reason: fmt.Sprintf("more than %d tools", maxTools)}
 	}
 	described, err := json.Marshal(list)
 	if err != nil {
-		return &bridge.RequestError{Reason: "tools: " + err.Error()}
+		return "", &bridge.RequestError{Reason: "tools: " + err.Error()}
 	}
-	one, err := f.worker(session, string(described), list)
+	one, err := f.worker(session, bound, string(described), list)
 	if err != nil {
-		return err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, announceWithin)
 	defer cancel()
 	select {
 	case <-one.ready:
-		return nil
+		return one.channel, nil
 	case <-ctx.Done():
-		return fmt.Errorf("announce the tools of session %s: %w", session, ctx.Err())
+		return "", fmt.Errorf("announce the tools of session %s: %w", session, ctx.Err())
 	}
 }
 
-func (f *frontends) worker(session, described string, list []frontendTool) (*frontend, error) {
+func (f *frontends) worker(session, bound, described string, list []frontendTool) (*frontend, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Calls that wait keep their worker, whatever other tools the client brings meanwhile.
@@ -111,18 +130,17 @@ func (f *frontends) worker(session, described string, list []frontendTool) (*fro
 		return nil, fmt.Errorf("no room for the tools of session %s: %d threads have some", session, len(f.all))
 	}
 	one := &frontend{tools: described, used: time.Now(), ready: make(chan struct{})}
-	o := worker.Options{ID: channelOf(session), NC: f.c.NATS(), Subjects: f.c.Subjects(), Workspace: channelOf(session),
-		Concurrency: 16, StopTimeout: time.Nanosecond, Logger: f.log, Announced: func() { close(one.ready) }}
-	for _, t := range list {
-		o.Tools = append(o.Tools, tools.Tool{Execute: f.wait, ToolDefinition: schemas.ToolDefinition{
-			Name: t.Name, Description: t.Description, Parameters: t.Parameters, Channel: true,
-			Effect: schemas.EffectIdempotent}}) // to wait for an answer again does no harm
+	before := f.all[session]
+	if before != nil {
+		bound = before.channel
 	}
-	w, err := worker.New(o)
+	one.channel = channelOf(session, bound)
+	w, err := worker.New(worker.Options{ID: one.channel, NC: f.c.NATS(), Subjects: f.c.Subjects(), Workspace: one.channel,
+		Concurrency: 16, StopTimeout: time.Nanosecond, Logger: f.log, Announced: func() { close(one.ready) },
+		Tools: f.tools(session, list)})
 	if err != nil {
 		return nil, &bridge.RequestError{Reason: "tools: " + err.Error()}
 	}
-	before := f.all[session]
 	ctx, cancel := context.WithCancel(context.Background())
 	one.stop = cancel
 	f.all[session] = one
@@ -141,6 +159,22 @@ func (f *frontends) worker(session, described string, list []frontendTool) (*fro
 		}
 	})
 	return one, nil
+}
+
+// tools are those of a session's client. A call of another session is none of its.
+func (f *frontends) tools(session string, list []frontendTool) (all []tools.Tool) {
+	execute := func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
+		if call.Session != session {
+			return schemas.ToolResult{}, tools.Failure("the tool is that of another session's client")
+		}
+		return f.wait(ctx, call)
+	}
+	for _, t := range list {
+		all = append(all, tools.Tool{Execute: execute, ToolDefinition: schemas.ToolDefinition{
+			Name: t.Name, Description: t.Description, Parameters: t.Parameters, Channel: true,
+			Effect: schemas.EffectIdempotent}}) // to wait for an answer again does no harm
+	}
+	return all
 }
 
 // sweep withdraws the tools of clients that have been away for long. The caller has the lock.

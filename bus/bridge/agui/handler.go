@@ -127,7 +127,8 @@ func (r *run) begin(ctx context.Context) error {
 	answers := r.frontendResults()
 	switch {
 	case state.Known.Has(r.command): // the same run again: it is followed
-		return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools)
+		_, err := r.serveTools(ctx)
+		return err
 	case len(r.in.Resume) > 0 && len(news) > 0:
 		return &bridge.RequestError{Reason: "a resume and new messages in one run: send the messages in the next"}
 	case len(r.in.Resume) > 0:
@@ -137,12 +138,18 @@ func (r *run) begin(ctx context.Context) error {
 		r.current()
 		r.answered = answers
 		r.b.frontends.answer(r.follower.Session.ID(), answers) // which a worker may have to be started for
-		return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools)
+		_, err := r.serveTools(ctx)
+		return err
 	case len(news) > 0:
 		return r.prompt(ctx, news)
 	}
 	r.current()
 	return nil
+}
+
+// serveTools announces the tools that the client brings, if it does, and returns their channel.
+func (r *run) serveTools(ctx context.Context) (channel string, err error) {
+	return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.follower.State.Settings.Channel, r.in.Tools)
 }
 
 // current has the run followed that is under way.
@@ -155,13 +162,14 @@ func (r *run) current() {
 
 func (r *run) prompt(ctx context.Context, news schemas.Messages) error {
 	options := []client.Option{client.WithID(r.command)}
-	if len(r.in.Tools) > 0 {
-		if err := r.b.frontends.serve(ctx, r.follower.Session.ID(), r.in.Tools); err != nil {
-			return err
-		}
-		options = append(options, client.WithChannel(channelOf(r.follower.Session.ID())))
+	channel, err := r.serveTools(ctx)
+	if err != nil {
+		return err
 	}
-	_, err := r.follower.Session.Send(ctx, &schemas.Prompt{Input: schemas.Input{Messages: news}}, options...)
+	if channel != "" {
+		options = append(options, client.WithChannel(channel))
+	}
+	_, err = r.follower.Session.Send(ctx, &schemas.Prompt{Input: schemas.Input{Messages: news}}, options...)
 	return err
 }
 

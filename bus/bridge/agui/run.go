@@ -206,7 +206,7 @@ func interruptOf(c loop.Call, id string, asked *schemas.ApprovalRequested) inter
 func (r *run) frontend(c loop.Call) bool {
 	for _, t := range r.follower.State.Config.Tools {
 		if t.Name == c.ToolCall.Name {
-			return t.Workspace == channelOf(r.follower.Session.ID())
+			return isChannel(r.follower.Session.ID(), t.Workspace)
 		}
 	}
 	return false

@@ -29,7 +29,8 @@ type Options struct {
 	Load bridge.Loader
 	// Version is the server's version, as clients get it.
 	Version string
-	// MaxConnections at a time, default 128.
+	// MaxConnections at a time, default 128. Besides there are 64 at most that have not connected yet; the one
+	// that has waited longest makes room for the next.
 	MaxConnections int
 	// TickInterval is how often a client of protocol 4 gets a heartbeat, default 15 s. WriteTimeout is for
 	// a client to take a frame, default 10 s; ConnectTimeout for its connect, default 10 s.
@@ -45,7 +46,7 @@ type Bridge struct {
 	c       *client.Client
 	o       Options
 	origins []string
-	slots   chan struct{}
+	places  places
 	stop    chan struct{}
 	once    sync.Once
 	open    sync.WaitGroup
@@ -63,7 +64,7 @@ func New(c *client.Client, o Options) *Bridge {
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}
-	b := &Bridge{c: c, o: o, slots: make(chan struct{}, o.MaxConnections), stop: make(chan struct{}), started: time.Now()}
+	b := &Bridge{c: c, o: o, places: places{most: o.MaxConnections}, stop: make(chan struct{}), started: time.Now()}
 	for _, name := range o.Origins {
 		b.origins = append(b.origins, name, name+":*")
 	}
@@ -96,12 +97,15 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-b.stop:
 		http.Error(w, "the runner stops", http.StatusServiceUnavailable)
 		return
-	case b.slots <- struct{}{}:
-		defer func() { <-b.slots }()
 	default:
+	}
+	if session != "" && !b.places.take() {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "too many connections", http.StatusServiceUnavailable)
 		return
+	}
+	if session != "" {
+		defer b.places.release()
 	}
 	b.open.Add(1)
 	defer b.open.Done()

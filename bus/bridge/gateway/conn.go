@@ -28,7 +28,10 @@ type conn struct {
 	ending bool
 }
 
-var errGone = errors.New("the client is gone")
+var (
+	errGone   = errors.New("the client is gone")
+	errSilent = errors.New("the client kept silent, and another one needed its place")
+)
 
 // eventFrame is an event of either dialect.
 type eventFrame struct {

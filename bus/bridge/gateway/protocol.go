@@ -64,10 +64,11 @@ var scopes = []string{"operator.read", "operator.write", "operator.approvals"}
 // peer is a client of protocol 4.
 type peer struct {
 	*conn
-	tools bool // it wants events of tools
-	subs  subscriptions
-	asks  approvals
-	runs  runs
+	placed bool // it has a place of those that have connected
+	tools  bool // it wants events of tools
+	subs   subscriptions
+	asks   approvals
+	runs   runs
 
 	changes changes
 }
@@ -78,6 +79,8 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	p := &peer{conn: c}
 	p.subs.init(p)
 	defer p.subs.close()
+	silent := c.b.places.wait(func() { c.cancel(errSilent); c.end() })
+	defer c.b.places.spoken(silent)
 	if err := c.event("connect.challenge", map[string]any{"nonce": rand.Text(), "ts": time.Now().UnixMilli()},
 		nil); err != nil {
 		return
@@ -85,9 +88,13 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	hello, cancel := context.WithTimeout(ctx, c.b.o.ConnectTimeout)
 	ok := p.connect(hello, r)
 	cancel()
+	if p.placed {
+		defer c.b.places.release()
+	}
 	if !ok {
 		return
 	}
+	c.b.places.spoken(silent)
 	c.ws.SetReadLimit(maxFrame)
 	c.parts.Go(func() { p.tick(ctx) })
 	slots := make(chan struct{}, maxRequests)
@@ -128,7 +135,8 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	}
 	var params connectParams
 	refuse := func(code, message string) bool {
-		_ = p.send(response{Type: "res", ID: req.ID, Error: &errorShape{Code: code, Message: message}})
+		_ = p.send(response{Type: "res", ID: req.ID, Error: &errorShape{Code: code, Message: message,
+			Retryable: code == "UNAVAILABLE"}})
 		return false
 	}
 	switch err := decode(req.Params, &params); {
@@ -140,6 +148,9 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 		return refuse("INVALID_REQUEST", "the gateway speaks protocol 4")
 	case !p.b.o.Allowed(r, params.Auth.Token) && !p.b.o.Allowed(r, params.Auth.Password):
 		return refuse("UNAUTHORIZED", "the runner's token is missing or wrong")
+	}
+	if p.placed = p.b.places.take(); !p.placed {
+		return refuse("UNAVAILABLE", "too many connections")
 	}
 	granted := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool {
 		return len(params.Scopes) > 0 && !slices.Contains(params.Scopes, s) &&

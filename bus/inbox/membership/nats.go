@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -30,7 +31,11 @@ func NewNATS(nc *nats.Conn, js jetstream.JetStream, subjects schemas.Subjects, i
 }
 
 func (n *natsNetwork) Join(receive func([]byte)) (stop func(), err error) {
-	beats, err := n.nc.Subscribe(n.subjects.Heartbeat(), func(m *nats.Msg) { receive(m.Data) })
+	beats, err := n.nc.Subscribe(n.subjects.Heartbeat(), func(m *nats.Msg) {
+		if codec.IsAnnounced(m) { // an answer of this service names a runner, too
+			receive(m.Data)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to heartbeats: %w", err)
 	}
@@ -58,26 +63,43 @@ func (n *natsNetwork) Unconnected(ctx context.Context, id string) bool {
 	return errors.Is(err, nats.ErrNoResponders)
 }
 
-func (n *natsNetwork) Listed(ctx context.Context) ([]string, error) {
+func (n *natsNetwork) Listed(ctx context.Context) (ids []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, entryTimeout)
 	defer cancel()
 	kv, err := n.js.KeyValue(ctx, schemas.BucketRunners)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := kv.Keys(ctx)
-	if errors.Is(err, jetstream.ErrNoKeysFound) {
-		return nil, nil
+	entries, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
 	}
-	return ids, err
+	defer func() { _ = entries.Stop() }()
+	for {
+		select {
+		case e := <-entries.Updates():
+			if e == nil { // this is all there is, or the watch has ended
+				return ids, nil
+			}
+			var who entry
+			if json.Unmarshal(e.Value(), &who) == nil && who.ID == e.Key() { // or a server has answered there
+				ids = append(ids, who.ID)
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// entry is what the bucket has of a runner.
+type entry struct {
+	ID      string    `json:"id"`
+	Started time.Time `json:"started"`
 }
 
 // Enlist does without kv.Put, which cannot carry a TTL and would take away the one the entry has.
 func (n *natsNetwork) Enlist(ctx context.Context, started time.Time) error {
-	value, err := json.Marshal(struct {
-		ID      string    `json:"id"`
-		Started time.Time `json:"started"`
-	}{n.id, started})
+	value, err := json.Marshal(entry{n.id, started})
 	if err == nil {
 		subject := natsio.KeySubject(n.js, schemas.BucketRunners, n.id)
 		_, err = n.js.Publish(ctx, subject, value, jetstream.WithMsgTTL(EntryTTL))

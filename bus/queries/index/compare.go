@@ -55,6 +55,7 @@ func (ix *Index) another(ctx context.Context, made time.Time) bool {
 
 // compare has every entry written that lacks what the log has had since the checkpoint, and moves the checkpoint.
 func (ix *Index) compare(ctx context.Context) error {
+	ix.uncover(ctx)
 	stream, err := ix.js.Stream(ctx, schemas.StreamEvents)
 	if err != nil {
 		return fmt.Errorf("index: stream %s: %w", schemas.StreamEvents, err)

@@ -89,6 +89,7 @@ func (ix *Index) load(all []jetstream.KeyValueEntry) {
 	ix.list = newList()
 	clear(ix.children)
 	clear(ix.gone)
+	clear(ix.covered)
 	clear(ix.fences)
 	ix.revision, ix.checkpoint, ix.complete = 0, 0, false
 	for _, e := range all {
@@ -106,23 +107,26 @@ func (ix *Index) take(e jetstream.KeyValueEntry) {
 	defer ix.move(e.Revision())
 	session, ok := strings.CutPrefix(e.Key(), keyPrefix)
 	if !ok {
-		ix.checkpoint, _ = strconv.ParseUint(string(e.Value()), 10, 64)
+		at, err := strconv.ParseUint(string(e.Value()), 10, 64)
+		if err == nil || e.Operation() != jetstream.KeyValuePut { // what is no number a server has answered there
+			ix.checkpoint = at
+		}
 		return
 	}
 	if fence, ok := ix.fences[session]; ok && fence <= e.Revision() {
 		delete(ix.fences, session)
 	}
 	if e.Operation() != jetstream.KeyValuePut {
+		delete(ix.covered, session)
 		ix.remove(session, e.Revision())
 		return
 	}
 	entry, err := decodeEntry(session, e.Value())
 	if err != nil {
-		ix.o.Logger.Warn("entry of the index cannot be read, its log will be", "session", session,
-			"revision", e.Revision(), "err", err)
-		ix.remove(session, e.Revision())
+		ix.cover(session, e.Revision())
 		return
 	}
+	delete(ix.covered, session)
 	entry.revision = e.Revision()
 	ix.put(entry)
 }

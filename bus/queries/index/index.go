@@ -80,6 +80,7 @@ type Index struct {
 	tracks     map[string]*Track
 	revision   uint64            // of the bucket, as far as it has been followed
 	gone       map[string]uint64 // revision of the marker of an entry that was deleted
+	covered    map[string]uint64 // revision of what lies over an entry and is none
 	fences     map[string]uint64 // revision of a key whose change the watch has not brought yet
 	checkpoint uint64            // every message of the log up to here is in the index
 	complete   bool
@@ -97,7 +98,7 @@ func Open(c *bus.Conn, o Options) *Index {
 	ix := &Index{
 		js: c.JetStream(), subjects: c.Subjects(), o: o.withDefaults(), ready: make(chan struct{}),
 		slots: make(chan struct{}, slots), list: newList(), children: make(map[string]map[string]bool),
-		tracks: make(map[string]*Track), gone: make(map[string]uint64),
+		tracks: make(map[string]*Track), gone: make(map[string]uint64), covered: make(map[string]uint64),
 		fences: make(map[string]uint64), moved: make(chan struct{}),
 	}
 	ix.writing, ix.end = context.WithCancel(context.Background())

@@ -96,6 +96,9 @@ func (ix *Index) known(session string) uint64 {
 	if revision, ok := ix.fences[session]; ok {
 		return revision
 	}
+	if revision, ok := ix.covered[session]; ok {
+		return revision
+	}
 	if e := ix.list.get(session); e != nil {
 		return e.revision
 	}

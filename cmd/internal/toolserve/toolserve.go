@@ -124,7 +124,7 @@ func discover(ctx context.Context, ws *workspace.Workspace, root string) (schema
 	if err != nil {
 		return schemas.Resources{}, err
 	}
-	all, name, err := ws.FS(dir)
+	all, name, err := ws.FS(ctx, dir)
 	if err != nil {
 		return schemas.Resources{}, err
 	}

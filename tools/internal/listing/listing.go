@@ -39,11 +39,13 @@ func Limit(asked *float64, usual int64) int64 {
 }
 
 // Stat describes what an absolute path leads to. Its error is for models.
-func Stat(w *workspace.Workspace, path string) (fs.FileInfo, error) {
-	info, err := w.Stat(path)
+func Stat(ctx context.Context, w *workspace.Workspace, path string) (fs.FileInfo, error) {
+	info, err := w.Stat(ctx, path)
 	switch {
 	case errors.As(err, new(*workspace.DeniedError)):
 		return nil, err
+	case err != nil && ctx.Err() != nil:
+		return nil, tools.Interrupted(ctx)
 	case err != nil:
 		return nil, tools.Failf("Path not found: %s", path)
 	}
@@ -51,8 +53,8 @@ func Stat(w *workspace.Workspace, path string) (fs.FileInfo, error) {
 }
 
 // Directory returns an error for models if an absolute path does not lead to a directory.
-func Directory(w *workspace.Workspace, path string) error {
-	info, err := Stat(w, path)
+func Directory(ctx context.Context, w *workspace.Workspace, path string) error {
+	info, err := Stat(ctx, w, path)
 	if err == nil && !info.IsDir() {
 		err = tools.Failf("Not a directory: %s", path)
 	}

@@ -1,4 +1,4 @@
-package main
+package memory
 
 import (
 	"context"
@@ -11,11 +11,11 @@ func TestMemoryLimitFollowsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	for _, c := range []struct{ live, stacks, want int64 }{
-		{30 * mib, 2 * mib, memoryAim},
-		{90 * mib, 10 * mib, memoryAim}, // with room for garbage
+		{30 * mib, 2 * mib, aim},
+		{90 * mib, 10 * mib, aim}, // with room for garbage
 		{800 * mib, 100 * mib, 1200 * mib},
 	} {
-		if got := memoryLimit(uint64(c.live), uint64(c.stacks)); math.Abs(float64(got-c.want)) > 100 {
+		if got := limit(uint64(c.live), uint64(c.stacks)); math.Abs(float64(got-c.want)) > 100 {
 			t.Errorf("%d live bytes and %d of stacks: a limit of %d, want %d", c.live, c.stacks, got, c.want)
 		}
 	}
@@ -35,11 +35,11 @@ func TestMemoryIsBoundedUnlessTheEnvironmentSays(t *testing.T) {
 				t.Setenv(variable, "100")
 			}
 			debug.SetMemoryLimit(math.MaxInt64)
-			if err := boundMemory(ended); err != nil {
+			if err := Bound(ended); err != nil {
 				t.Fatal(err)
 			}
-			if limit := debug.SetMemoryLimit(-1); (limit < math.MaxInt64) != bounded || limit < memoryAim {
-				t.Errorf("the limit is %d", limit)
+			if got := debug.SetMemoryLimit(-1); (got < math.MaxInt64) != bounded || got < aim {
+				t.Errorf("the limit is %d", got)
 			}
 		})
 	}

@@ -1,0 +1,67 @@
+package retention_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/queries/index"
+	"github.com/loopbus/loopbus/bus/retention"
+)
+
+// keeps runs a keeper of sessions of the last minute until the test ends.
+func (w *world) keeps(id string, ix *index.Index) (deleted <-chan string) {
+	w.t.Helper()
+	reasons := make(chan string, 1)
+	k := retention.NewKeeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
+		Interval: 300 * time.Millisecond, OnDeleted: func(reason string) { reasons <- reason },
+		Rules: map[string]retention.Rule{"": {MaxAge: time.Minute}}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = k.Run(ctx) }()
+	w.t.Cleanup(func() { cancel(); <-done })
+	return reasons
+}
+
+// A lease without an end is waited for from when it is seen first, not from when the server has stored it: with a clock
+// that is ahead every lease would look old, and with one that is behind none would.
+func TestALeaseIsNotJudgedByClocksOfTwoMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ix := w.index()
+	kv, err := w.conn.JetStream().KeyValue(bustest.Deadline(t), "agent_deletions")
+	w.must(err)
+	_, err = kv.PutString(bustest.Deadline(t), "lease", "another")
+	w.must(err)
+	const ends = 2 * time.Second // of a keeper with this interval
+	lease, err := kv.Get(bustest.Deadline(t), "lease")
+	w.must(err)
+	bustest.Eventually(t, "the lease is old", func() bool { return time.Since(lease.Created()) > ends })
+	w.ended("s1", "", time.Hour, 1)
+	began := time.Now()
+	deleted := w.keeps("r1", ix)
+	bustest.Within(t, deleted)
+	if took := time.Since(began); took < ends {
+		t.Errorf("the lease of another keeper was taken after %s", took)
+	}
+}
+
+// Sessions are as old as the server's clock says, not that of the machine of one runner.
+func TestAgesAreByTheServersClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ix := w.index()
+	w.ended("s1", "", time.Hour, 1)
+	bustest.Eventually(t, "the index is there", func() bool { return len(ix.View().Entries) == 1 && !ix.View().Partial })
+	k := retention.NewKeeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
+		Rules: map[string]retention.Rule{"": {MaxAge: 30 * time.Minute}}})
+	k.SetServerTime(func() time.Time { return time.Now().Add(-45 * time.Minute) })
+	if n, err := k.Round(bustest.Deadline(t)); n != 0 || err != nil {
+		t.Errorf("a session of a quarter of an hour was deleted: %d, %v", n, err)
+	}
+	k.SetServerTime(time.Now)
+	if n, err := k.Round(bustest.Deadline(t)); n != 1 || err != nil {
+		t.Errorf("a session of an hour was not: %d, %v", n, err)
+	}
+}

@@ -1,0 +1,137 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	maxRefusal   = 1 << 20     // bytes of the body of a response that is a failure
+	maxHeader    = 64 << 10    // bytes of a response's headers
+	maxRedirects = 10          // of one request, all of them to the same origin
+	streamAgain  = time.Second // how long a stream that has ended is not asked for again, whatever the server says
+)
+
+// httpLink ends its requests when life does. Nothing is sent to another origin than the URL's, wherever it redirects.
+func (b *Bridge) httpLink(life context.Context) link {
+	home, _ := url.Parse(b.o.Server.URL) // was checked
+	inner := http.DefaultTransport.(*http.Transport).Clone()
+	inner.MaxResponseHeaderBytes = maxHeader
+	client := &http.Client{
+		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
+			log: b.log},
+		CheckRedirect: func(r *http.Request, before []*http.Request) error {
+			if r.URL.Scheme != home.Scheme || r.URL.Host != home.Host {
+				return fmt.Errorf("it redirects to another origin, %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
+			}
+			if len(before) >= maxRedirects {
+				return fmt.Errorf("it redirects more than %d times", maxRedirects)
+			}
+			return nil
+		},
+	}
+	return link{
+		transport: &sdk.StreamableClientTransport{Endpoint: b.o.Server.URL, HTTPClient: client},
+		end:       inner.CloseIdleConnections,
+		lastWords: func() string { return "" },
+	}
+}
+
+// httpTransport adds headers, and bounds what a server can do by answering. It is made for one session.
+type httpTransport struct {
+	life     context.Context // of the session: no request outlives it
+	inner    http.RoundTripper
+	headers  map[string]string
+	patience time.Duration // for the body of a failure, and the headers of a stream
+	log      *slog.Logger
+
+	asked atomic.Bool // for a stream
+}
+
+// RoundTrip leaves the request as it is and sends a copy.
+func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(t.life, cancel)
+	end := func() { stop(); cancel() }
+	sent := r.Clone(ctx)
+	for name, value := range t.headers {
+		sent.Header.Set(name, value)
+	}
+	var resp *http.Response
+	var err error
+	if r.Method == http.MethodGet {
+		resp, err = t.stream(sent, cancel)
+	} else {
+		resp, err = t.inner.RoundTrip(sent)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	resp.Body = t.bounded(resp, end)
+	return resp, nil
+}
+
+// stream asks for a stream of events. Where the first one does not come, or the session is over, the answer is that of
+// a server that has none: the SDK would try again for a while that nothing can end.
+func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, error) {
+	first := !t.asked.Swap(true)
+	if !first {
+		select {
+		case <-time.After(streamAgain):
+		case <-r.Context().Done():
+		}
+	}
+	timer := time.AfterFunc(t.patience, cancel)
+	resp, err := t.inner.RoundTrip(r)
+	late := !timer.Stop()
+	if err == nil && !late || !first && t.life.Err() == nil {
+		return resp, err
+	}
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if t.life.Err() == nil {
+		t.log.Warn("the server's stream of notifications did not come, changes of its list go unnoticed")
+	}
+	return &http.Response{Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed, Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// bounded is the body of a response, unpacked. What is no stream of events is one message, and a failure is never such
+// a stream: the SDK reads all of it, in the call that it refuses.
+func (t *httpTransport) bounded(resp *http.Response, end func()) io.ReadCloser {
+	body := &counted{ReadCloser: &ending{resp.Body, end}, most: maxMessage}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what cannot be read is no stream
+	switch failed := resp.StatusCode < 200 || resp.StatusCode > 299; {
+	case failed:
+		body.most = maxRefusal
+		timer := time.AfterFunc(t.patience, end)
+		body.ReadCloser = &ending{resp.Body, func() { timer.Stop(); end() }}
+	case media == "text/event-stream":
+		body.framing = framedEvents
+	}
+	return body
+}
+
+// ending is a body that has something done when it is closed.
+type ending struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close closes the body.
+func (e *ending) Close() error {
+	err := e.ReadCloser.Close()
+	e.end()
+	return err
+}
