@@ -77,6 +77,7 @@ var importRules = []importRule{
 		[]string{natsClient, webSocket}},
 	{"bus/registry", []string{"schemas", "bus", "bus/natsio", "bus/codec"}, []string{natsClient}},
 	{"bus/dispatch", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/registry"}, []string{natsClient}},
+	{"bus/sweep", []string{"schemas", "bus", "bus/natsio", "bus/codec"}, []string{natsClient}},
 	{"bus/live", []string{"schemas", "bus"}, []string{natsClient}},
 	{"bus/models", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/service", []string{"schemas"}, []string{natsClient}},

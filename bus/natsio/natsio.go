@@ -4,6 +4,7 @@ package natsio
 import (
 	"context"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,4 +34,17 @@ func Wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// TimeToLive reads the header of a message with a time to live as the server does: a duration or a number of seconds.
+// It is 0 for what has no end.
+func TimeToLive(header string) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	ttl, err := time.ParseDuration(header)
+	if err != nil || ttl < 0 {
+		return 0
+	}
+	return ttl
 }

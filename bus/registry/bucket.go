@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -114,19 +113,7 @@ func entryOf(m *nats.Msg, bucket string) (e entry, ttl time.Duration, pending ui
 		(m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "")
 	e.foreign = e.foreign || !e.deleted && len(m.Data) == 0 // a status, or an acknowledgement of one
 	if !e.deleted && !e.foreign {
-		ttl = timeToLive(m.Header.Get(jetstream.MsgTTLHeader))
+		ttl = natsio.TimeToLive(m.Header.Get(jetstream.MsgTTLHeader))
 	}
 	return e, ttl, md.NumPending, true
-}
-
-// timeToLive reads the header as the server does: a duration or a number of seconds. It is 0 for what has no end.
-func timeToLive(header string) time.Duration {
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	ttl, err := time.ParseDuration(header)
-	if err != nil || ttl < 0 {
-		return 0
-	}
-	return ttl
 }

@@ -45,11 +45,12 @@ func timerSpec(p string, base jetstream.StreamConfig) spec {
 	c.Description = "timers of the sessions, until they are due"
 	c.Subjects = []string{p + ".sched.*.*", p + ".due.*.*"}
 	c.Retention = jetstream.LimitsPolicy
-	c.Discard = jetstream.DiscardOld
-	c.MaxMsgsPerSubject = 1 // a timer takes the place of the one of its name
+	c.Discard = jetstream.DiscardOld // no other one can have schedules; a limit would lose timers, so there is none
+	c.MaxMsgsPerSubject = 1          // a timer takes the place of the one of its name
 	c.AllowMsgTTL = true
 	c.AllowMsgSchedules = true
 	c.AllowRollup = true
+	c.AllowDirect = true
 	return spec{want: c, given: base}
 }
 

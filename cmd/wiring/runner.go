@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/bus/sweep"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/tools/pipeline"
@@ -160,6 +162,9 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 	}
 	g.Go(func() error { return r.Inbox.Run(serving, h) })
 	g.Go(func() error { r.Profiles.Repair(serving, 0); return nil })
+	sweeper := sweep.New(r.Conn, sweep.Options{Logger: r.o.Logger,
+		Turn: func() bool { return slices.Contains(r.Inbox.Partitions(), 0) }})
+	g.Go(func() error { sweeper.Run(serving); return nil })
 	if r.models != nil {
 		g.Go(func() error { return r.models.Run(serving) })
 	}

@@ -39,31 +39,42 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 	return list, nil
 }
 
-// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final. What there
-// is for prompts comes first: a runner that sees the tools may begin a run.
+// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final, and not
+// where the bucket has no room, which it may get. What there is for prompts comes first: a runner that sees the tools
+// may begin a run.
 func (w *Worker) announce(ctx context.Context) error {
 	resources := w.newResources()
-	resources.announce(ctx)
-	if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("worker %s: announce tools: %w", w.opts.ID, err)
-	}
-	if w.opts.Announced != nil {
-		w.opts.Announced()
-	}
-	tick := time.NewTicker(w.opts.AnnounceTTL / 3)
-	defer tick.Stop()
+	announced := false
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := w.announceOnce(ctx); err != nil && ctx.Err() == nil {
-			w.opts.Logger.Warn("announcements not renewed", "worker", w.opts.ID, "err", err)
-		}
 		resources.announce(ctx)
+		err := w.announceOnce(ctx)
+		next := w.opts.AnnounceTTL / 3
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && !announced:
+			announced = true
+			if w.opts.Announced != nil {
+				w.opts.Announced()
+			}
+		case err != nil && !announced && !natsio.HasCode(err, codeStoreFailed):
+			return fmt.Errorf("worker %s: announce tools: %w", w.opts.ID, err)
+		case err != nil:
+			w.opts.Logger.Warn("tools not announced, trying again", "worker", w.opts.ID, "bucket", schemas.BucketTools,
+				"err", err)
+			next = min(next, announceRetry)
+		}
+		if !natsio.Wait(ctx, next) {
+			return nil
+		}
 	}
 }
+
+// announceRetry is the time until a failed announcement is tried again.
+const announceRetry = time.Second
+
+// codeStoreFailed is how a stream refuses what its limits leave no room for.
+const codeStoreFailed jetstream.ErrorCode = 10077
 
 // announceOnce publishes by hand: the Put of the key-value API would take the time to live away.
 func (w *Worker) announceOnce(ctx context.Context) error {
