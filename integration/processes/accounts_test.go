@@ -167,7 +167,8 @@ func accounts(t *testing.T) *tenants {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tenants{t: t, place: &place{t: t, url: bustest.Configured(t, config).ClientURL()}, conns: map[string]*bus.Conn{}}
+	p := &place{t: t, url: bustest.Configured(t, config).ClientURL()}
+	return &tenants{t: t, place: p, conns: map[string]*bus.Conn{}}
 }
 
 // world is the account of the streams, with the consumer of the worker's queue.
