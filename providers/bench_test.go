@@ -80,7 +80,14 @@ func TestStreamsCostAsMuchAsTheyAreLong(t *testing.T) { // alone: what others al
 		few = 200
 	}
 	for _, api := range served() {
-		for kind, reply := range map[string]func(int) []byte{"text": wireReplies[api].text, "call": wireReplies[api].call} {
+		replies := map[string]func(int) []byte{"text": wireReplies[api].text, "call": wireReplies[api].call}
+		switch api {
+		case "bedrock-converse-stream":
+			replies["hidden"] = hiddenThinking
+		case "anthropic-messages":
+			replies["signature"] = signedThinking
+		}
+		for kind, reply := range replies {
 			t.Run(api+"/"+kind, func(t *testing.T) {
 				short, long := bytesFor(t, api, reply(few)), bytesFor(t, api, reply(few*times))
 				if long > 2*times*short {
@@ -89,6 +96,23 @@ func TestStreamsCostAsMuchAsTheyAreLong(t *testing.T) { // alone: what others al
 			})
 		}
 	}
+}
+
+// hiddenThinking is a reply of Bedrock whose thinking is hidden and comes in pieces.
+func hiddenThinking(pieces int) []byte {
+	return frameStream(wireFrame{"messageStart", `{"role":"assistant"}`},
+		wireFrame{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":` +
+			`{"redactedContent":"QUFB","text":"§"}}}`},
+		wireFrame{"messageStop", `{"stopReason":"end_turn"}`})(pieces)
+}
+
+// signedThinking is a reply of Anthropic whose thinking has a signature in pieces.
+func signedThinking(pieces int) []byte {
+	return eventStream(
+		"event: content_block_start\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`,
+		"event: content_block_delta\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta",`+
+			`"signature":"§"}}`,
+		"event: message_stop\n"+`data: {"type":"message_stop"}`)(pieces)
 }
 
 // bytesFor returns how much memory a reply takes from first to last.

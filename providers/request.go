@@ -38,6 +38,10 @@ const (
 	DefaultMaxRetryDelay = time.Minute
 )
 
+// IdlePatience is how many times the idle limit a vendor may send events with which the reply does not get on: an hour
+// by default.
+const IdlePatience = 12
+
 // Request is one call of a model, with everything it needs of the process it is made in. The zero value of a member is
 // the default or nothing, as documented there.
 type Request struct {

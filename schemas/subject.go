@@ -142,6 +142,14 @@ func IsInbox(subject string) bool {
 	return replyRE.MatchString(subject) && inboxRE.MatchString(subject)
 }
 
+// MayAnswer reports whether a request may be answered at the reply subject that it was delivered with: an inbox
+// ([IsInbox]), or the subject _R_.… that a NATS server puts in place of the requester's where the request has come from
+// another account, by a service import. A server refuses clients who name such a subject as a reply. One that a header
+// or a payload names has been seen by no server: that is for IsInbox.
+func MayAnswer(reply string) bool {
+	return replyRE.MatchString(reply) && (inboxRE.MatchString(reply) || strings.HasPrefix(reply, "_R_."))
+}
+
 // CheckReply returns nil if a worker may send an answer to the subject that a request names: one below agent.reply, or
 // an inbox of a NATS client, without wildcards. Otherwise it returns an error wrapping [ErrSubject]: whoever may ask
 // for a call must not thereby have a worker publish where he may not, such as into a session's inbox.

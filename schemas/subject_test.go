@@ -72,6 +72,21 @@ func TestCheckReply(t *testing.T) {
 	}
 }
 
+func TestMayAnswer(t *testing.T) {
+	for reply, may := range map[string]bool{
+		"_INBOX.Ab9.1": true, "_INBOX_ann.Ab9": true, "_R_.abcdef.ghijkl": true, "_R_.abcdef.ghijkl.hash.T": true,
+		"": false, "_R_": false, "_R_.": false, "_R_.>": false, "_R_x.y": false, "_GR_.a.b.c": false,
+		"agent.reply.m1.c7": false, "agent.cmd.s1.prompt": false, "$JS.API.STREAM.DELETE.AGENT_EVT": false,
+	} {
+		if schemas.MayAnswer(reply) != may {
+			t.Errorf("%q: %v", reply, !may)
+		}
+	}
+	if schemas.IsInbox("_R_.abcdef.ghijkl") {
+		t.Error("a header may name what only a server gives")
+	}
+}
+
 func TestCheckSession(t *testing.T) {
 	for id, legal := range map[string]bool{
 		"s1": true, "_": true, "-": true, "A_z-9": true, strings.Repeat("a", 64): true,

@@ -139,6 +139,19 @@ func CountValues(payload []byte) (n int) {
 	return n
 }
 
+// CheckValues returns nil, or a failure with the code [FailureTooLarge] that says that what has more than most JSON
+// values, as [CountValues] counts. It is for JSON of somebody else that is to be decoded.
+func CheckValues(what string, payload []byte, most int) error {
+	if len(payload) <= most || CountValues(payload) <= most {
+		return nil
+	}
+	return NewFailure(FailureTooLarge, fmt.Sprintf("%s has more than %d JSON values", what, most))
+}
+
+// MaxReplyValues is how many JSON values an event of a model's reply may have, and how many the arguments of all calls
+// of a reply: a list of nothing takes a hundred times its bytes once it is decoded.
+const MaxReplyValues = 1 << 17
+
 // tooMany lists which lists of a value are longer than its schema allows, or says that there are too many items in all,
 // at the cost of a look at the items that the schema describes.
 func tooMany(schema *jsonschema.Schema, v any) []string {

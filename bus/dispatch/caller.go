@@ -86,7 +86,7 @@ func (c *Caller) Close() {
 // answer may come twice.
 func (c *Caller) receive(msg *nats.Msg) {
 	if len(msg.Data) == 0 {
-		if schemas.IsInbox(msg.Reply) { // anybody can ask, but not for a message to anywhere
+		if schemas.MayAnswer(msg.Reply) { // anybody can ask, but not for a message to anywhere
 			_ = msg.Respond(nil) // a worker that gets no answer continues all the same
 		}
 		return

@@ -21,6 +21,10 @@ const (
 	maxReply     = 16 << 20
 	maxArguments = 4 << 20
 	maxCalls     = 256
+
+	// maxFrameValues is how many JSON values a message to the caller may have: those of the arguments of all calls, and
+	// of the blocks around them.
+	maxFrameValues = 2 * schemas.MaxReplyValues
 )
 
 func (b Bounds) orDefaults() Bounds {

@@ -137,6 +137,9 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 		if err != nil {
 			return schemas.StreamEvent{}, err
 		}
+		if err := schemas.CheckValues("a message of the model call", frame, maxFrameValues); err != nil {
+			return schemas.StreamEvent{}, err
+		}
 		f, err := schemas.DecodeModelFrame(frame)
 		if err != nil {
 			return schemas.StreamEvent{}, &schemas.FailureError{

@@ -2,6 +2,8 @@ package models_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -50,5 +52,35 @@ func TestServedModelsAnswerInboxesOnly(t *testing.T) {
 		if err := sub.Unsubscribe(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestAMessageOfManyValuesIsNotDecoded has one who serves models, and says little that would take much memory.
+func TestAMessageOfManyValuesIsNotDecoded(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	rogue, asker := bustest.Connect(t, server), bustest.Connect(t, server)
+	_, err := rogue.NATS().QueueSubscribe(rogue.Subjects().ModelRequest(), "models", func(m *nats.Msg) {
+		for i, frame := range []string{
+			`{"event":{"type":"start"},"message":{"role":"assistant","content":[],"stopReason":"stop"}}`,
+			`{"event":{"type":"done"},"message":{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"ls",` +
+				`"arguments":{"a":[` + strings.Repeat("0,", 400_000) + `0]}}],"stopReason":"stop"}}`,
+		} {
+			answer := &nats.Msg{Subject: m.Reply, Header: nats.Header{schemas.HeaderModelSeq: {strconv.Itoa(i + 1)}},
+				Data: []byte(frame)}
+			if err := rogue.NATS().PublishMsg(answer); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rogue.NATS().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	events, last := asked(t, models.NewClient(asker, models.ClientOptions{}), wholeRequest("hi"))
+	if code := events[len(events)-1].FailureCode; code != schemas.FailureTooLarge || len(last.Content) != 0 {
+		t.Errorf("%s with %d blocks, want too_large", code, len(last.Content))
 	}
 }

@@ -131,7 +131,7 @@ func (s *Server) enter(c *servedCall) (leave func()) {
 // take begins a call, or refuses it: others may have room. A call whose answer is to go anywhere but to a client's
 // inbox is dropped: a client must not have this process publish where the client itself may not.
 func (s *Server) take(ctx context.Context, m *nats.Msg) {
-	if !schemas.IsInbox(m.Reply) {
+	if !schemas.MayAnswer(m.Reply) {
 		s.o.Logger.Warn("model call dropped: its reply subject is no inbox", "reply", fmt.Sprintf("%.100q", m.Reply))
 		return
 	}
@@ -157,7 +157,7 @@ func (s *Server) refuseRest(sub *nats.Subscription, requests <-chan *nats.Msg) {
 	for {
 		select {
 		case m := <-requests:
-			if schemas.IsInbox(m.Reply) {
+			if schemas.MayAnswer(m.Reply) {
 				newServedCall(s, m).refuse(context.Background(), errModelsStop)
 			}
 		default:

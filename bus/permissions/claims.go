@@ -61,7 +61,7 @@ func Claims(subjects schemas.Subjects, u User) (string, error) {
 	return b.String(), err
 }
 
-// NSC renders a user as a command of nsc, which makes and signs the user.
+// NSC renders a user as a command of nsc, which makes and signs the user. A comment says what [Users] says.
 func NSC(subjects schemas.Subjects, u User) (string, error) {
 	g, err := u.Grant(subjects)
 	if err != nil {
@@ -74,6 +74,9 @@ func NSC(subjects schemas.Subjects, u User) (string, error) {
 		g.DenySubscribe = []string{">"}
 	}
 	var b strings.Builder
+	if names := u.Trusted(); len(names) > 0 {
+		b.WriteString("# " + warning(u, names) + "\n")
+	}
 	b.WriteString("nsc add user --name " + u.Name)
 	if u.NKey != "" {
 		b.WriteString(" --public-key " + u.NKey)

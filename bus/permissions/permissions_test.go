@@ -281,7 +281,7 @@ func TestWhatAGrantNeeds(t *testing.T) {
 func TestWhatCannotBeRendered(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]permissions.User{
-		"needs consumers":       {Name: "w", Roles: []permissions.Name{permissions.Worker}, Queue: "bash", Worker: "w1"},
+		"makes consumers":       {Name: "w", Roles: []permissions.Name{permissions.Viewer}, Session: "s1"},
 		"answers requests":      {Name: "h", Roles: []permissions.Name{permissions.Hook}, Hook: "input.policy"},
 		"there is no role":      {Name: "w", Roles: []permissions.Name{"king"}},
 		"session id":            {Name: "w", Roles: []permissions.Name{permissions.Sender}, Session: "s.>"},

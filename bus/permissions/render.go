@@ -13,7 +13,7 @@ import (
 const Core = "LOOPBUS"
 
 // Users renders users of one account: the block authorization of a server's configuration. trusted are users who may do
-// everything; of them only name and password count.
+// everything; of them only name and password count. A comment names the users who can delete every stream ([Role]).
 func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users: [\n")
@@ -25,10 +25,27 @@ func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if names := u.Trusted(); len(names) > 0 {
+			fmt.Fprintf(&b, "    # %s\n", warning(u, names))
+		}
 		fmt.Fprintf(&b, "    { %s, permissions: {\n%s    } }\n", u.credentials(), g.config())
 	}
 	b.WriteString("  ]\n}\n")
 	return b.String(), nil
+}
+
+// warning says of a user of the account of the streams what permissions do not keep it from.
+func warning(u User, roles []Name) string {
+	return fmt.Sprintf("%s can delete every stream, as %s: permissions do not cover replies (docs/security.md)", u.Name,
+		joinNames(roles))
+}
+
+func joinNames(roles []Name) string {
+	text := make([]string, len(roles))
+	for i, name := range roles {
+		text[i] = string(name)
+	}
+	return strings.Join(text, ", ")
 }
 
 // credentials are how a configuration says who a user is.
@@ -78,7 +95,8 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 		}
 		var imports []string
 		for _, s := range g.Publish {
-			fmt.Fprintf(&core, "      { service: %s, response: stream, accounts: [%s] }\n", quote(s), quote(account(u)))
+			fmt.Fprintf(&core, "      { service: %s, %s, accounts: [%s] }\n", quote(s), answers(subjects, s),
+				quote(account(u)))
 			imports = append(imports, fmt.Sprintf("      { service: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
 		}
 		for _, s := range g.Subscribe {
@@ -100,14 +118,28 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 	return b.String(), nil
 }
 
+// answers says how many answers to a request at a subject pass to the account that has asked, and how long a server
+// remembers one that gets none: it remembers each, and somebody may ask as fast as the network carries.
+func answers(subjects schemas.Subjects, subject string) string {
+	switch {
+	case strings.Contains(subject, ".CONSUMER.MSG.NEXT."): // libraries wait 30 s for a message, for several at a time
+		return `response: stream, response_threshold: "40s"`
+	case subject == subjects.ModelRequest(): // a message each second, or the call is lost
+		return `response: stream, response_threshold: "10s"`
+	case subject == subjects.ModelCall("*") || subject == subjects.LiveUpdate("*"): // nobody answers
+		return `response: singleton, response_threshold: "1s"`
+	}
+	return `response: singleton, response_threshold: "15s"` // services of loopbus answer within 10 s
+}
+
 // account is the name of a user's account.
 func account(u User) string { return Core + "_" + u.Name }
 
 func importable(u User) error {
 	var errs []error
 	for _, name := range u.Roles {
-		if r, ok := find(name); ok && !r.importable() {
-			errs = append(errs, fmt.Errorf("permissions: user %s: the role %s needs consumers or answers requests, which "+
+		if r, ok := find(name); ok && !r.OwnAccount() {
+			errs = append(errs, fmt.Errorf("permissions: user %s: the role %s makes consumers or answers requests, which "+
 				"takes a user of the account of the streams", u.Name, name))
 		}
 	}

@@ -55,6 +55,9 @@ type Role struct {
 	Responses bool
 	// Answers is for roles that publish to the inboxes of other users, [User].Answers: what they may publish to there.
 	Answers string
+	// Trusted is for roles that can delete every stream in the account of the streams: as what they are for, or by a
+	// request whose reply is the subject of a deletion and whose answer has no payload, which makes it a valid one.
+	Trusted bool
 }
 
 // roles is the table, in its order.
@@ -63,28 +66,28 @@ var roles = []Role{
 		Publish: []string{"<prefix>.cmd.<session>.{prompt,steer,follow_up,abort}"}},
 	{Name: Approver, About: "answers approval requests of `<session>`",
 		Publish: []string{"<prefix>.cmd.<session>.{approve,deny}"}},
-	{Name: Viewer, About: "reads the log of `<session>` and follows it", Publish: []string{
+	{Name: Viewer, About: "reads the log of `<session>` and follows it", Trusted: true, Publish: []string{
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.<session>",
 		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.<session>.update",
 		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.{AGENT_EVT,AGENT_UPD}.*", "$JS.API.STREAM.INFO.AGENT_EVT",
 	}, Subscribe: []string{"<prefix>.live.<session>.>"}},
-	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Publish: []string{
+	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Trusted: true, Publish: []string{
 		"$JS.API.STREAM.INFO.KV_agent_snapshots",
 		"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.<session>.*"}},
 	// It may not ask what is there: with the names of others' inputs it could refer to them.
 	{Name: Inputs, About: "sends inputs over 400 KiB, with `sender`", Publish: []string{"$O.agent_inputs.{C,M}.*"}},
-	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Publish: []string{
+	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Trusted: true, Publish: []string{
 		"$JS.API.STREAM.INFO.OBJ_agent_blobs", "$JS.API.DIRECT.GET.OBJ_agent_blobs.$O.agent_blobs.M.>",
 		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.*.$O.agent_blobs.C.>",
 		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.OBJ_agent_blobs.*"}},
-	{Name: LiveViewer, About: "follows `<session>` from now on",
+	{Name: LiveViewer, About: "follows `<session>` from now on", Trusted: true,
 		Publish:   []string{"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>"},
 		Subscribe: []string{"<prefix>.live.<session>.>"}},
 	{Name: Querier, About: "asks about `<session>`", Publish: []string{
 		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome,tree}"}},
 	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
-	{Name: Auditor, About: "reads all logs", Publish: []string{
+	{Name: Auditor, About: "reads all logs", Trusted: true, Publish: []string{
 		"$JS.API.STREAM.INFO.{AGENT_EVT,KV_agent_snapshots}", "$JS.API.DIRECT.GET.AGENT_EVT",
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*", "$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.>",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_EVT.*"}},
@@ -97,13 +100,13 @@ var roles = []Role{
 		Publish: []string{"$KV.agent_profiles.>", "$JS.API.STREAM.INFO.KV_agent_profiles"}},
 	{Name: Hook, About: "decides at the hook `<hook>`", Responses: true, NoInbox: true,
 		Subscribe: []string{"<prefix>.hook.<hook>"}},
-	{Name: Worker, About: "executes the calls of the queue `<queue>`", Publish: []string{
+	{Name: Worker, About: "executes the calls of the queue `<queue>`", Trusted: true, Publish: []string{
 		"$JS.API.CONSUMER.{INFO,MSG.NEXT}.AGENT_TOOL.<queue>", "$JS.ACK.AGENT_TOOL.<queue>.>",
 		"$JS.ACK.*.*.AGENT_TOOL.<queue>.>", "<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
 		"<prefix>.dead.AGENT_TOOL.*", "$KV.agent_tools.<queue>.<worker>", "<prefix>.reply.>",
 	}, Subscribe: []string{"<prefix>.cancel.*.*"}},
 	// The queues of a rerun have names that nobody knows before, so these are all queues.
-	{Name: Rerunner, About: "re-runs sessions, with `auditor`", Publish: []string{
+	{Name: Rerunner, About: "re-runs sessions, with `auditor`", Trusted: true, Publish: []string{
 		"<prefix>.cmd.*.{branch,set_model,set_thinking_level,set_system_prompt,prompt,continue,abort,tool_result}",
 		"<prefix>.query.models", "$KV.agent_tools.>", "$JS.API.CONSUMER.CREATE.AGENT_TOOL.>",
 		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_TOOL.*", "$JS.ACK.AGENT_TOOL.>",
@@ -113,7 +116,7 @@ var roles = []Role{
 	{Name: Resources, About: "announces what its directory has for prompts, with `worker`", Publish: []string{
 		"$KV.agent_resources.<resources>"}},
 	// A purge names its subject in the request, which permissions do not see: who may delete one session may delete all.
-	{Name: Deleter, About: "deletes, archives and restores all sessions", Publish: []string{
+	{Name: Deleter, About: "deletes, archives and restores all sessions", Trusted: true, Publish: []string{
 		"$JS.API.STREAM.{PURGE,INFO}.{AGENT_TIMER,AGENT_CMD,AGENT_TOOL,AGENT_UPD,AGENT_DEAD,AGENT_EVT}",
 		"$JS.API.STREAM.{PURGE,INFO}.{KV_agent_snapshots,OBJ_agent_blobs}",
 		"$JS.API.STREAM.INFO.{KV_agent_sessions,KV_agent_deletions}",
@@ -132,20 +135,22 @@ var roles = []Role{
 	runner,
 	{Name: RunnerReplies, About: "a runner that answers `Loopbus-Reply: outcome`", Answers: ">", NoInbox: true},
 	{Name: KeylessRunner, About: "a runner without keys", Publish: runner.Publish, Subscribe: runner.Subscribe,
-		Responses: true, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
+		Responses: true, Trusted: true, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
 }
 
-var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Publish: []string{
-	"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
-	"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions,agent_profiles}.>",
-	"$O.agent_blobs.>", "$SRV.>",
-}, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
+var runner = Role{Name: Runner, About: "a runner, and `toolworker` as it is", Responses: true, Trusted: true,
+	Publish: []string{
+		"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
+		"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions,agent_profiles}.>",
+		"$O.agent_blobs.>", "$SRV.>",
+	}, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 
-// importable reports whether the role can be had by an account of its own. A role that makes or reads consumers cannot,
-// nor can one that answers: the requests come to the account of the streams.
-func (r Role) importable() bool {
+// OwnAccount reports whether the role can be had by an account of its own. A role that makes consumers cannot: they
+// deliver wherever their maker says, in the account of the streams. Nor can one that answers: the requests come to that
+// account.
+func (r Role) OwnAccount() bool {
 	return !r.Responses && r.Answers == "" && !slices.ContainsFunc(r.Publish, func(s string) bool {
-		return strings.Contains(s, ".CONSUMER.")
+		return strings.Contains(s, ".CONSUMER.CREATE.")
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 func Table() string {
 	sample := User{Session: "s1", Queue: "bash", Worker: "<worker>", Hook: "beforeToolCall.policy"}
 	var b strings.Builder
-	b.WriteString("| role | who has it | publish | subscribe |\n|---|---|---|---|\n")
+	b.WriteString("| role | who has it | account of its own | publish | subscribe |\n|---|---|---|---|---|\n")
 	for _, r := range roles {
 		publish := sample.cell(r.Publish, r.Deny)
 		if r.Answers != "" {
@@ -28,9 +28,22 @@ func Table() string {
 		if r.Name == KeylessRunner {
 			publish, subscribe = "as `runner`, denied"+after(publish), "as `runner`, denied"+after(subscribe)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, sample.fill(r.About, schemas.Subjects{}), publish, subscribe)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Name, sample.fill(r.About, schemas.Subjects{}), r.account(),
+			publish, subscribe)
 	}
 	return b.String()
+}
+
+// account says whether the role can be had by an account of its own, and what it can do otherwise.
+func (r Role) account() string {
+	own := "no"
+	if r.OwnAccount() {
+		own = "yes"
+	}
+	if r.Trusted {
+		own += "; in one account **it can delete every stream**"
+	}
+	return own
 }
 
 // cell lists subjects.

@@ -66,6 +66,16 @@ func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
 	return g, nil
 }
 
+// Trusted returns the roles of the user that, in the account of the streams, can delete every stream: see [Role].
+func (u User) Trusted() (names []Name) {
+	for _, name := range u.Roles {
+		if r, ok := find(name); ok && r.Trusted {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // inboxOf is a part of what a user subscribes for its replies, > for all of it.
 func inboxOf(user, part string) string { return "_INBOX_" + user + "." + part }
 

@@ -2,12 +2,12 @@ package retention
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -20,28 +20,54 @@ func (d *Deleter) timerWaits(ctx context.Context, session string) (waits bool, e
 		return false, err
 	}
 	for subject := range subjects {
-		m, err := d.timer(ctx, subject)
+		seq, schedule, err := d.timer(ctx, subject)
 		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			continue
 		case natsio.Passing(err):
 			return true, nil // a user of before may not read it
 		case err != nil:
 			return false, fmt.Errorf("timer at %s: %w", subject, err)
-		case m.Header.Get(jetstream.ScheduleHeader) != "" && !codec.IsAnswer(m.Header, nil):
+		case schedule:
 			return true, nil
+		case seq == 0:
+			continue
 		}
-		if err := d.purge(ctx, schemas.StreamTimers, subject, jetstream.WithPurgeSequence(m.Sequence+1)); err != nil {
+		if err := d.purge(ctx, schemas.StreamTimers, subject, jetstream.WithPurgeSequence(seq+1)); err != nil {
 			return false, err
 		}
 	}
 	return false, nil
 }
 
-func (d *Deleter) timer(ctx context.Context, subject string) (m *jetstream.RawStreamMsg, err error) {
-	s, err := d.conn.JetStream().Stream(ctx, schemas.StreamTimers)
+// timer asks the leader of the stream, for another replica may be behind, what lies at a timer's subject: at which
+// sequence, 0 where nothing does, and whether it is a schedule, which no other stream can store.
+func (d *Deleter) timer(ctx context.Context, subject string) (seq uint64, schedule bool, err error) {
+	js := d.conn.JetStream()
+	ask, err := json.Marshal(map[string]string{"last_by_subj": subject})
 	if err != nil {
-		return nil, err
+		return 0, false, err
 	}
-	return s.GetLastMsgForSubject(ctx, subject)
+	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
+	defer cancel()
+	got, err := natsio.Request(ctx, d.conn.NATS(), natsio.APIPrefix(js)+"STREAM.MSG.GET."+schemas.StreamTimers, ask)
+	if err != nil {
+		return 0, false, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Seq    uint64 `json:"seq"`
+			Header []byte `json:"hdrs"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(got.Data, &answer); err != nil {
+		return 0, false, err
+	}
+	if answer.Error != nil {
+		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+			return 0, false, nil
+		}
+		return 0, false, answer.Error
+	}
+	header, err := nats.DecodeHeadersMsg(answer.Message.Header) // an error where there is none
+	return answer.Message.Seq, err == nil && header.Get(jetstream.ScheduleHeader) != "", nil
 }

@@ -12,7 +12,7 @@ import (
 
 // describe answers a request about the service.
 func (s *server) describe(m *nats.Msg, what any) {
-	if !schemas.IsInbox(m.Reply) {
+	if !schemas.MayAnswer(m.Reply) {
 		s.o.Logger.Debug("request not answered: its reply subject is no inbox", "subject", m.Subject)
 		return
 	}

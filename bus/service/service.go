@@ -138,7 +138,7 @@ func (s *server) subscribe(ctx context.Context) (subs []*nats.Subscription, err 
 
 // receive answers a request in a goroutine of its own, if there is room for one.
 func (s *server) receive(ctx context.Context, e *endpoint, m *nats.Msg) {
-	if !schemas.IsInbox(m.Reply) {
+	if !schemas.MayAnswer(m.Reply) {
 		s.o.Logger.Debug("request not answered: its reply subject is no inbox", "subject", m.Subject)
 		e.count(time.Now(), errors.New("the reply subject is no inbox"))
 		return

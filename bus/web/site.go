@@ -47,12 +47,12 @@ type Site struct {
 	o     Options
 	mux   *http.ServeMux
 	code  string // what the cookie has in the token's place
-	slots chan struct{}
+	slots Slots
 }
 
 // New checks the options.
 func New(o Options) (*Site, error) {
-	o.MaxRequests = cmp.Or(o.MaxRequests, 512)
+	o.MaxRequests = cmp.Or(o.MaxRequests, DefaultMaxRequests)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Token != "" {
 		if err := CheckToken(o.Token); err != nil {
@@ -64,7 +64,7 @@ func New(o Options) (*Site, error) {
 			return nil, err
 		}
 	}
-	s := &Site{o: o, mux: http.NewServeMux(), code: cookieCode(o.Token), slots: make(chan struct{}, o.MaxRequests)}
+	s := &Site{o: o, mux: http.NewServeMux(), code: cookieCode(o.Token), slots: NewSlots(o.MaxRequests)}
 	s.mux.Handle("POST /login", s.checked(http.HandlerFunc(s.login), true))
 	for _, m := range o.Mounts {
 		s.mux.Handle(m.Pattern, s.checked(m.Handler, m.OwnToken))
@@ -117,14 +117,9 @@ func (s *Site) checked(next http.Handler, ownToken bool) http.Handler {
 			s.askForToken(w, r)
 			return
 		}
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-			next.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "5")
+		s.slots.Serve(w, r, next, func(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, r, http.StatusServiceUnavailable, "too many requests at once")
-		}
+		})
 	})
 }
 

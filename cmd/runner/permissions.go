@@ -14,8 +14,8 @@ import (
 
 // Forms of a configuration.
 const (
-	formUsers    = "users"    // users of one account, for a server's configuration
-	formAccounts = "accounts" // an account for each user, for the same
+	formAccounts = "accounts" // an account for each user, for a server's configuration
+	formUsers    = "users"    // users of one account, for the same
 	formClaims   = "claims"   // of a JWT
 	formNSC      = "nsc"      // a command of nsc
 )
@@ -31,7 +31,8 @@ type permissionsCommand struct {
 	WorkerID string     `placeholder:"ID" help:"Allow the announcements of this worker, to the role worker."`
 	HookName string     `placeholder:"HOOK.SERVICE" help:"Allow to decide at this hook, to the role hook."`
 	Answers  []string   `placeholder:"USER,…" help:"Allow to answer these users, to model_server and runner_replies."`
-	Form     string     `default:"users" brief:"" help:"Write users or accounts for a server, claims of a JWT, or nsc."`
+	Form     string     `default:"accounts" brief:"" help:"Write accounts or users for a server, claims of a JWT, or nsc."`
+	Trusted  bool       `brief:"" help:"Trust the user with every stream: users, claims and nsc have roles that need it."`
 	Prefix   string     `group:"server" default:"agent" help:"Begin every subject with this token."`
 
 	subjects schemas.Subjects
@@ -51,7 +52,7 @@ func (c *permissionsCommand) Check(*cli.Call) (errs []error) {
 			errs = append(errs, fmt.Errorf("there is no role %q%s", name, cli.Suggest(name, names)))
 		}
 	}
-	if forms := []string{formUsers, formAccounts, formClaims, formNSC}; !slices.Contains(forms, c.Form) {
+	if forms := []string{formAccounts, formUsers, formClaims, formNSC}; !slices.Contains(forms, c.Form) {
 		errs = append(errs, fmt.Errorf("--form: there is no %q, only %s%s", c.Form, strings.Join(forms, ", "),
 			cli.Suggest(c.Form, forms)))
 	}
@@ -66,9 +67,33 @@ func (c *permissionsCommand) Check(*cli.Call) (errs []error) {
 		return errs
 	}
 	if _, err := c.user().Grant(c.subjects); err != nil {
+		return append(errs, err)
+	}
+	if err := c.checkTrust(); err != nil {
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+// checkTrust refuses what an account cannot do, and to give somebody every stream by the way.
+func (c *permissionsCommand) checkTrust() error {
+	u := c.user()
+	if c.Form == formAccounts {
+		if _, err := c.accounts(u); err != nil {
+			return fmt.Errorf("%w: --form users, claims or nsc write one", err)
+		}
+		return nil
+	}
+	if names := u.Trusted(); len(names) > 0 && !c.Trusted {
+		return fmt.Errorf("--form %s: in the account of the streams the user can delete every stream, as %v: permissions do "+
+			"not cover replies (docs/security.md#replies); give an account of its own to whoever is not to "+
+			"(--form accounts, where the roles allow it), or trust the user (--trusted)", c.Form, names)
+	}
+	return nil
+}
+
+func (c *permissionsCommand) accounts(u permissions.User) (string, error) {
+	return permissions.Accounts(c.subjects, []permissions.User{{Name: "runner"}}, []permissions.User{u})
 }
 
 func (c *permissionsCommand) user() permissions.User {
@@ -88,7 +113,7 @@ func (c *permissionsCommand) Run(_ context.Context, io *cli.IO) (err error) {
 	case formUsers:
 		text, err = permissions.Users(c.subjects, nil, []permissions.User{u})
 	case formAccounts:
-		text, err = permissions.Accounts(c.subjects, []permissions.User{{Name: "runner"}}, []permissions.User{u})
+		text, err = c.accounts(u)
 	case formClaims:
 		text, err = permissions.Claims(c.subjects, u)
 	case formNSC:

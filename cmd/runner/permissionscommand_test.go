@@ -57,6 +57,11 @@ func TestPermissionsCommandLine(t *testing.T) {
 		"sender --user ann --session s1 --form x": "--form",
 		"sender --user a.b --session s1":          `"a.b"`,
 		"worker --user ann":                       "tool",
+		"viewer --user ann --session s1":          "account of the streams: --form users",
+
+		"viewer --user ann --session s1 --form users":        "every stream, as [viewer]",
+		"sender live_viewer --user a --session s --form nsc": "every stream, as [live_viewer]",
+		"live_viewer --user ann --session s1 --form claims":  "--trusted",
 	} {
 		_, err := permissionsOf(t, strings.Fields(args)...)
 		var usage cli.UsageError
@@ -64,8 +69,17 @@ func TestPermissionsCommandLine(t *testing.T) {
 			t.Errorf("%s: %v does not say %q", args, err, want)
 		}
 	}
-	if _, err := permissionsOf(t, "worker", "--user", "w", "--queue", "bash", "--worker-id", "w1", "--form",
-		"accounts"); err == nil || !strings.Contains(err.Error(), "account of the streams") {
-		t.Errorf("an account of a worker's own: %v", err)
+	for _, args := range []string{
+		"worker --user w --queue bash --worker-id w1",
+		"live_viewer --user ann --session s1 --form users --trusted",
+		"hook --user pol --hook-name beforeToolCall.policy --form users",
+	} {
+		text, err := permissionsOf(t, strings.Fields(args)...)
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		if warned := strings.Contains(text, "can delete every stream"); warned != strings.Contains(args, "--trusted") {
+			t.Errorf("%s: a warning: %v in\n%s", args, warned, text)
+		}
 	}
 }

@@ -65,6 +65,10 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 	if err != nil {
 		return err
 	}
+	if names := o.readable(); len(names) > 0 {
+		log.Warn("commands of bash can read the env of MCP servers: they are processes of one user, without a sandbox",
+			"mcp", names, "remedy", "--sandbox, or --tools without bash here and a worker of another user for bash")
+	}
 	conn, err := connect(ctx, o, log)
 	if err != nil {
 		return err

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
@@ -27,6 +29,19 @@ type mcpOptions struct {
 
 // serves reports whether MCP clients are served.
 func (o *mcpOptions) serves() bool { return o.Stdio || o.HTTP != "" }
+
+// readable names the MCP servers whose variables a command of bash can read, from the environment of their process.
+func (o *options) readable() (names []string) {
+	if bash.Sandbox(o.Sandbox.Sandbox) != bash.SandboxNone || !slices.Contains(o.Tools.Tools, "bash") {
+		return nil
+	}
+	for _, c := range o.MCP.configs {
+		if c.Command != "" && len(c.Env) > 0 {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
 
 // Check reads what the settings name.
 func (o *mcpOptions) Check(c *cli.Call) []error {

@@ -20,13 +20,14 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/bus/registry"
+	"github.com/loopbus/loopbus/bus/web"
+	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
 const (
-	headerTimeout = 10 * time.Second
-	shutdownTime  = 3 * time.Second
+	shutdownTime = 3 * time.Second
 
 	// unservedAfter is how long a call waits while nobody announces its tool.
 	unservedAfter = 30 * time.Second
@@ -81,7 +82,12 @@ func serveHTTP(ctx context.Context, gateway *mcp.Gateway, addr, token string, lo
 	if err != nil {
 		return fmt.Errorf("--mcp-http: %w", err)
 	}
-	server := &http.Server{Handler: gateway.Handler(token), ReadHeaderTimeout: headerTimeout}
+	slots, handler := web.NewSlots(web.DefaultMaxRequests), gateway.Handler(token)
+	server := observe.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		slots.Serve(w, r, handler, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+		})
+	}), log)
 	log.Info("MCP server listening", "url", "http://"+listener.Addr().String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -257,13 +260,17 @@ func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
 		url, header, value string
 		want               int
 	}{
-		"no token":       {url, "Accept", "application/json, text/event-stream", http.StatusUnauthorized},
-		"wrong token":    {url, "Authorization", "Bearer open", http.StatusUnauthorized},
-		"no bearer":      {url, "Authorization", "open sesame", http.StatusUnauthorized},
-		"token":          {url, "Authorization", "Bearer open sesame", http.StatusOK},
-		"no token asked": {open, "Accept", "application/json, text/event-stream", http.StatusOK},
-		"other origin":   {open, "Origin", "https://evil.example", http.StatusForbidden},
-		"other host":     {open, "Host", "evil.example", http.StatusForbidden},
+		"no token":                     {url, "Accept", "application/json, text/event-stream", http.StatusUnauthorized},
+		"wrong token":                  {url, "Authorization", "Bearer open", http.StatusUnauthorized},
+		"no bearer":                    {url, "Authorization", "open sesame", http.StatusUnauthorized},
+		"token":                        {url, "Authorization", "Bearer open sesame", http.StatusOK},
+		"no token asked":               {open, "Accept", "application/json, text/event-stream", http.StatusOK},
+		"other origin":                 {open, "Origin", "https://evil.example", http.StatusForbidden},
+		"other host":                   {open, "Host", "evil.example", http.StatusForbidden},
+		"a name that begins like ours": {open, "Host", "127.0.0.1.evil.example", http.StatusForbidden},
+		"a page that begins like ours": {open, "Origin", "http://127.0.0.1.evil.example", http.StatusForbidden},
+		"a page that has no origin":    {open, "Origin", "null", http.StatusForbidden},
+		"a page of another port":       {open, "Sec-Fetch-Site", "same-site", http.StatusForbidden},
 	} {
 		req, err := http.NewRequestWithContext(soon(t), http.MethodPost, c.url, strings.NewReader(hello))
 		if err != nil {
@@ -285,6 +292,72 @@ func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// Requests that are never sent to the end hold a bounded part of the memory, for a bounded time, and only with the
+// token.
+func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	url, _ := r.serveMCP("--mcp-token", "open sesame")
+	host := strings.TrimPrefix(url, "http://")
+	half := func(token string, length int) net.Conn {
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+			"Content-Length: %d\r\n\r\n[", host, token, length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	within := func(conn net.Conn, wait time.Duration) (status int, err error) {
+		_ = conn.SetReadDeadline(time.Now().Add(wait))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
+	}
+	status := func(conn net.Conn) int {
+		got, err := within(conn, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	const whole = 4 << 20
+	for range 20 {
+		if got := status(half("open", whole)); got != http.StatusUnauthorized {
+			t.Errorf("without the token: %d", got)
+		}
+	}
+	if got := status(half("open sesame", whole+1)); got != http.StatusRequestEntityTooLarge {
+		t.Errorf("a request that is too large: %d", got)
+	}
+	var held []net.Conn
+	for {
+		conn := half("open sesame", whole)
+		got, err := within(conn, 100*time.Millisecond)
+		if got == http.StatusServiceUnavailable {
+			break
+		}
+		if held = append(held, conn); err == nil || len(held) > 32 {
+			t.Fatalf("request %d of 4 MiB: %d", len(held), got)
+		}
+	}
+	for _, conn := range held {
+		if got := status(conn); got != http.StatusBadRequest {
+			t.Errorf("a request that is not sent to the end: %d", got)
+		}
+	}
+	if got := status(half("open sesame", 1)); got != http.StatusBadRequest {
+		t.Errorf("when there is room: %d", got)
+	}
 }
 
 func TestMCPOptions(t *testing.T) {

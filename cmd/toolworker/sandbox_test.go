@@ -137,6 +137,44 @@ func TestCommandInASandbox(t *testing.T) {
 	}
 }
 
+// The variables of an MCP server are not for commands in a sandbox to see. Without one they are, and the worker says
+// so.
+func TestCommandsAndTheVariablesOfMCPServers(t *testing.T) {
+	t.Parallel()
+	for _, sandbox := range []string{"none", "bubblewrap", "namespaces"} {
+		t.Run(sandbox, func(t *testing.T) {
+			t.Parallel()
+			root, dir := t.TempDir(), t.TempDir()
+			if sandbox != "none" && bash.Check(t.Context(), checked(t, root, sandbox)) != nil {
+				return // TestCommandInASandbox has what happens then
+			}
+			file, secret := filepath.Join(dir, "mcp.json"), "visible-in-"+sandbox
+			config := `{"mcpServers":{"zoo":{"command":"` + self(t) + `","args":["` + asMCPServer + `","` + dir + `"],` +
+				`"env":{"TOKEN":"` + secret + `"}}}}`
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, log := newRig(t), new(bustest.Log)
+			r.start(log, "--id", "w9", "--root", root, "--tools", "bash", "--sandbox", sandbox, "--mcp-config", file)
+			bustest.Eventually(t, "all is announced", func() bool {
+				return r.announcement("bash", "w9") != nil && r.announcement("zoo_echo", "w9-zoo-1") != nil
+			})
+			r.call("bash", `{"command":"cat /proc/[0-9]*/environ '`+file+`' 2>/dev/null | `+
+				`grep -ao visible-in-[`+sandbox[:1]+`]`+sandbox[1:]+` | sort -u; echo end"}`)
+			want, warned := "end\n", false
+			if sandbox == "none" {
+				want, warned = secret+"\nend\n", true
+			}
+			r.wantText(want, false)
+			if said := log.String(); strings.Contains(said, "can read the env of MCP servers") != warned ||
+				strings.Contains(said, secret) {
+				t.Errorf("the log has:\n%s", said)
+			}
+			r.settled()
+		})
+	}
+}
+
 func checked(t *testing.T, root, sandbox string) bash.Options {
 	t.Helper()
 	ws, err := workspace.Open(workspace.Options{Root: root})

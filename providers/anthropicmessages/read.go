@@ -1,7 +1,6 @@
 package anthropicmessages
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +105,7 @@ func (r *reader) event(e sse.Event) error {
 
 // parse decodes an event. Vendors that imitate the API do not always escape what they send.
 func (ev *event) parse(data []byte) error {
-	err := json.Unmarshal(data, ev)
+	err := chat.Decode(data, ev)
 	if err == nil {
 		return nil
 	}
@@ -115,7 +114,7 @@ func (ev *event) parse(data []byte) error {
 		return err
 	}
 	*ev = event{}
-	return json.Unmarshal(mended, ev)
+	return chat.Decode(mended, ev)
 }
 
 func (r *reader) start(index int, c contentBlock) {

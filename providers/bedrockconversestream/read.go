@@ -1,8 +1,6 @@
 package bedrockconversestream
 
 import (
-	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +20,8 @@ const textRedacted = "[Reasoning redacted]"
 // errEarly is the error of a body that ends, or makes no sense any more, before the reply is complete.
 var errEarly = schemas.NewFailure(schemas.FailureConnection, "Bedrock stream ended before messageStop")
 
+var errBehindSignature = schemas.NewFailure(schemas.FailureServerError, "hidden thinking behind a signature")
+
 // A reader makes a stream of the vendor's events.
 type reader struct {
 	stream  *assemble.Stream
@@ -33,11 +33,9 @@ type reader struct {
 // read reads the reply to its end.
 func read(s *assemble.Stream, body io.Reader) error {
 	r := reader{stream: s, blocks: make(map[int]*assemble.Block)}
-	in := bufio.NewReaderSize(body, 32<<10)
-	frames := eventstream.NewDecoder()
-	var buffer []byte
+	in := newFrames(body)
 	for r.reason == "" || !r.counted {
-		frame, err := frames.Decode(in, buffer[:0])
+		frame, err := in.next()
 		if errors.Is(err, io.EOF) {
 			break
 		} else if schemas.FailureCodeOf(err) != schemas.FailureUnknown {
@@ -48,7 +46,6 @@ func read(s *assemble.Stream, body io.Reader) error {
 		if err := r.frame(frame); err != nil {
 			return err
 		}
-		buffer = frame.Payload
 	}
 	return r.finish()
 }
@@ -59,7 +56,7 @@ func (r *reader) frame(f eventstream.Message) error {
 	case eventstreamapi.EventMessageType:
 		name := header(f, eventstreamapi.EventTypeHeader)
 		var e event
-		if err := json.Unmarshal(f.Payload, &e); err != nil {
+		if err := chat.Decode(f.Payload, &e); err != nil {
 			return &schemas.FailureError{
 				Code: schemas.FailureServerError, Err: fmt.Errorf("event %s of the Bedrock stream: %w", name, err),
 			}
@@ -142,23 +139,10 @@ func (r *reader) delta(index int, d delta) error {
 			b.Delta(string(d.Reasoning.Text))
 		}
 		b.AddSignature(d.Reasoning.Signature)
-		return hide(b, d.Reasoning.Redacted)
+		if len(d.Reasoning.Redacted) > 0 && !b.Hide(d.Reasoning.Redacted, textRedacted) {
+			return errBehindSignature
+		}
 	}
-	return nil
-}
-
-// hide adds hidden thinking to a block: the block has no words then, and what is hidden is its signature, in base64.
-func hide(b *assemble.Block, piece []byte) error {
-	if len(piece) == 0 {
-		return nil
-	}
-	before, err := base64.StdEncoding.DecodeString(b.Signature())
-	if err != nil {
-		return fmt.Errorf("hidden thinking behind a signature: %w", err)
-	}
-	b.Redact()
-	b.Replace(textRedacted)
-	b.Sign(base64.StdEncoding.EncodeToString(append(before, piece...)))
 	return nil
 }
 

@@ -30,6 +30,7 @@ func New() providers.StreamFunc {
 				return err
 			}
 			defer func() { _ = body.Close() }()
+			s.Alive() // the reply starts with the first frame, and may wait for it no longer than for others
 			return read(s, body)
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/assemble"
 )
 
-// maxIDs is how many ids of calls are remembered. A call may be given several.
+// maxIDs is how many ids, and how many indexes, of calls are remembered. A call may be given several.
 const maxIDs = 10_000
 
 // calls are the tool calls of a reply. A delta belongs to the call of its index, else of its id; one that has neither
@@ -29,7 +29,7 @@ func (c *calls) delta(d *callDelta) {
 		block = c.s.OpenToolCall(d.ID, d.Function.Name)
 	}
 	c.last = block
-	if d.Index != nil {
+	if d.Index != nil && len(c.byIndex) < maxIDs {
 		c.byIndex[*d.Index] = block
 	}
 	if d.ID != "" && len(c.byID) < maxIDs {

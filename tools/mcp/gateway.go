@@ -50,6 +50,7 @@ type Gateway struct {
 	server *sdk.Server
 	slots  chan struct{}
 	posts  posts
+	bodies bodies
 
 	mu      sync.Mutex
 	offered map[string]json.RawMessage // definitions, by name

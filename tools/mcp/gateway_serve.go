@@ -14,8 +14,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// idleSession is how long a client's session over HTTP lives without a request.
-const idleSession = time.Hour
+const (
+	idleSession = time.Hour // how long a client's session over HTTP lives without a request
+	maxSessions = 1024      // of clients over HTTP
+)
 
 // ServeIO serves one client over in and out, a line for each message, until the client closes in or ctx ends. Both are
 // closed. Nothing else may be written to out meanwhile.
@@ -30,11 +32,13 @@ func (g *Gateway) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteClo
 }
 
 // Handler serves clients over streamable HTTP. Unless token is empty, only those that send it (Authorization: Bearer).
-// Web pages of other origins are refused, and so are requests to a loopback address under any other host name.
+// Web pages of other origins are refused, and so are requests to a loopback address under any other host name. Bodies
+// are read once the token was seen, as many at a time as fit in 64 MiB, and within the time that the server has for a
+// request; an answer takes as long as it does.
 func (g *Gateway) Handler(token string) http.Handler {
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return g.server },
 		&sdk.StreamableHTTPOptions{SessionTimeout: idleSession, PropagateRequestCancellation: true})
-	return http.NewCrossOriginProtection().Handler(authorized(token, g.posts.note(handler)))
+	return http.NewCrossOriginProtection().Handler(authorized(token, g.bodies.hold(g.full, g.posts.note(handler))))
 }
 
 func authorized(token string, next http.Handler) http.Handler {
@@ -52,6 +56,15 @@ func authorized(token string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// full reports whether there are as many sessions as may be.
+func (g *Gateway) full() bool {
+	n := 0
+	for range g.server.Sessions() {
+		n++
+	}
+	return n >= maxSessions
 }
 
 // Close ends the sessions of all clients.

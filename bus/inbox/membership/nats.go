@@ -40,7 +40,7 @@ func (n *natsNetwork) Join(receive func([]byte)) (stop func(), err error) {
 		return nil, fmt.Errorf("subscribe to heartbeats: %w", err)
 	}
 	probes, err := n.nc.Subscribe(n.subjects.Probe(n.id), func(probe *nats.Msg) {
-		if schemas.IsInbox(probe.Reply) { // anybody may ask, but not for a message to anywhere
+		if schemas.MayAnswer(probe.Reply) { // anybody may ask, but not for a message to anywhere
 			_ = probe.Respond(nil)
 		}
 	})

@@ -41,12 +41,10 @@ func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, unr
 
 // Serve serves the site until ctx ends, and closes the listener. Requests under way end with ctx.
 func (s Site) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog:    slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx }}
-	if s.Others != nil {
-		server.WriteTimeout = 0 // events are streamed for as long as somebody listens
+	server := Server(s.handler(), s.Log)
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	if s.Others == nil {
+		server.WriteTimeout = 30 * time.Second // otherwise events are streamed for as long as somebody listens
 	}
 	s.Log.Info("health and metrics", "address", listener.Addr().String())
 	stopped := make(chan struct{})
@@ -68,6 +66,13 @@ func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	<-stopped
 	return nil
+}
+
+// Server is an HTTP server for a port of a program. A request has ten seconds to be sent, and its answer as long as it
+// takes.
+func Server(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 }
 
 func (s Site) handler() http.Handler {

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 
@@ -19,6 +20,7 @@ type Block struct {
 	joiner    wtf8.Joiner
 	ended     bool
 	signature []byte
+	hidden    []byte // of thinking, in place of a signature
 	redacted  bool
 	id, name  string
 	arguments json.RawMessage // of an ended call
@@ -106,8 +108,22 @@ func (b *Block) AddSignature(piece string) {
 	}
 }
 
-// Signature returns the signature so far.
-func (b *Block) Signature() string { return string(b.signature) }
+// Hide appends to what the vendor hid of the thinking. Its base64 is the signature then, and text stands for the words.
+// It does nothing, and returns false, where there is a signature already.
+func (b *Block) Hide(piece []byte, text string) bool {
+	if len(b.signature) > 0 {
+		return false
+	}
+	if !b.redacted {
+		b.Redact()
+		b.Replace(text)
+	}
+	before, after := len(b.hidden), len(b.hidden)+len(piece)
+	if b.s.grow(base64.StdEncoding.EncodedLen(after) - base64.StdEncoding.EncodedLen(before)) {
+		b.hidden = append(b.hidden, piece...)
+	}
+	return true
+}
 
 // Redact says that the vendor hid the words of the thinking: only its signature counts.
 func (b *Block) Redact() { b.redacted = true }
@@ -141,17 +157,25 @@ func (b *Block) End() {
 	case schemas.ContentThinking:
 		e.Type, e.Content = schemas.StreamThinkingEnd, b.text.String()
 	case schemas.ContentToolCall:
-		b.arguments = partialjson.Parse(b.text.String())
+		b.arguments = b.parsed()
 		call := b.toolCall()
 		e.Type, e.ToolCall = schemas.StreamToolCallEnd, &call
 	}
 	b.s.send(e)
 }
 
+// parsed returns the arguments of a call, none where the reply has too many values in them.
+func (b *Block) parsed() json.RawMessage {
+	if arguments := partialjson.Parse(b.text.String()); b.s.decoded(arguments) {
+		return arguments
+	}
+	return json.RawMessage("{}")
+}
+
 func (b *Block) toolCall() schemas.ToolCall {
 	arguments := b.arguments
 	if arguments == nil {
-		arguments = partialjson.Parse(b.text.String())
+		arguments = b.parsed()
 	}
 	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: string(b.signature)}
 }
@@ -173,6 +197,13 @@ func (s *Stream) HasToolCalls() bool {
 	return false
 }
 
+func (b *Block) thinkingSignature() string {
+	if len(b.hidden) > 0 {
+		return base64.StdEncoding.EncodeToString(b.hidden)
+	}
+	return string(b.signature)
+}
+
 // content returns the blocks as the message has them.
 func (s *Stream) content() schemas.Contents {
 	cs := make(schemas.Contents, 0, len(s.blocks))
@@ -182,7 +213,7 @@ func (s *Stream) content() schemas.Contents {
 			cs = append(cs, schemas.Text{Text: b.text.String(), TextSignature: string(b.signature)})
 		case schemas.ContentThinking:
 			cs = append(cs, schemas.Thinking{
-				Thinking: b.text.String(), ThinkingSignature: string(b.signature), Redacted: b.redacted,
+				Thinking: b.text.String(), ThinkingSignature: b.thinkingSignature(), Redacted: b.redacted,
 			})
 		case schemas.ContentToolCall:
 			cs = append(cs, b.toolCall())

@@ -34,6 +34,7 @@ func (b *Block) grow(n int) bool {
 
 // grow counts what is to be added to the reply, and reports whether it may be.
 func (s *Stream) grow(n int) bool {
+	s.grown = s.grown || n > 0
 	if s.size += int64(n); s.size > s.limits.Reply {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
@@ -54,6 +55,15 @@ func (s *Stream) shortened(text string) string {
 		return text
 	}
 	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(text[:most], ""), len(text))
+}
+
+// decoded counts the JSON values of a call's arguments, and reports whether the reply may have them.
+func (s *Stream) decoded(arguments []byte) bool {
+	if s.values += schemas.CountValues(arguments); s.values > schemas.MaxReplyValues {
+		s.exceed("the arguments of the tool calls have more than %d JSON values", schemas.MaxReplyValues)
+		return false
+	}
+	return true
 }
 
 // exceed ends the stream: nothing more is read or taken in.

@@ -25,11 +25,14 @@ type Stream struct {
 	cancel  context.CancelCauseFunc
 	idle    *time.Timer // runs while the vendor is waited for; nil without a limit
 	limit   time.Duration
+	grown   bool      // the reply has got on since the last Alive
+	still   time.Time // since when it has not; zero if it has
 	secrets []string
 
 	limits providers.Limits
 	size   int64 // bytes of all blocks
 	calls  int64
+	values int   // JSON values of the arguments of all calls that have ended
 	over   error // a limit that the reply went beyond
 
 	started bool
@@ -62,7 +65,7 @@ func Run(ctx context.Context, req *providers.Request,
 		case s.over != nil:
 			s.fail(s.over)
 		case errors.Is(context.Cause(inner), errIdle) && err != nil:
-			s.end(schemas.StopError, schemas.FailureTimeout, fmt.Sprintf("stream timed out: nothing for %s", s.limit))
+			s.end(schemas.StopError, schemas.FailureTimeout, s.idleText())
 		case err == nil && s.reply.StopReason == "":
 			s.fail(errNoFinish)
 		case err != nil:
@@ -109,8 +112,15 @@ func (s *Stream) Start() {
 	s.send(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
 }
 
-// Alive restarts the idle limit, for heartbeats that are no events of the stream. Mere keep-alives are none.
+// Alive starts the idle limit, or restarts it, for heartbeats that are no events of the stream. Mere keep-alives are
+// none. Heartbeats with which the reply does not get on do so for [providers.IdlePatience] times the limit.
 func (s *Stream) Alive() {
+	switch {
+	case s.grown:
+		s.grown, s.still = false, time.Time{}
+	case s.still.IsZero():
+		s.still = time.Now()
+	}
 	s.pause()
 	s.resume()
 }
@@ -130,9 +140,21 @@ func (s *Stream) ResponseModel() string { return s.reply.ResponseModel }
 // SetUsage sets the tokens counted so far, over those set before; a count that cannot be is the next that can. What
 // they cost is added by the model's rates.
 func (s *Stream) SetUsage(u schemas.Usage) {
-	u = u.Clamped()
+	overflown := u.TotalTokens < 0
+	if u = u.Clamped(); overflown {
+		u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite
+	}
+	s.grown = s.grown || u.Output > s.reply.Usage.Output
 	u.Cost = s.req.Model.Price(u)
-	s.reply.Usage = u
+	s.reply.Usage = u.Clamped()
+}
+
+// idleText says for how long nothing came, or nothing that got the reply on.
+func (s *Stream) idleText() string {
+	if most := providers.IdlePatience * s.limit; !s.still.IsZero() && time.Since(s.still) >= most {
+		return fmt.Sprintf("stream timed out: nothing but heartbeats for %s", most)
+	}
+	return fmt.Sprintf("stream timed out: nothing for %s", s.limit)
 }
 
 // Usage returns the tokens set so far.
@@ -144,6 +166,7 @@ func (s *Stream) ScaleCost(factor float64) {
 	*c = schemas.Cost{Input: c.Input * factor, Output: c.Output * factor, CacheRead: c.CacheRead * factor,
 		CacheWrite: c.CacheWrite * factor}
 	c.Total = c.Input + c.Output + c.CacheRead + c.CacheWrite
+	s.reply.Usage = s.reply.Usage.Clamped()
 }
 
 // Finish says why the reply is complete: stop, length or toolUse. It may be called again until play returns.
@@ -158,9 +181,16 @@ func (s *Stream) send(e schemas.StreamEvent) {
 		return
 	}
 	s.pause()
+	begun := time.Time{}
+	if !s.still.IsZero() {
+		begun = time.Now()
+	}
 	s.telling = true
 	more := s.yield(e, nil)
 	s.telling = false
+	if !begun.IsZero() {
+		s.still = s.still.Add(time.Since(begun))
+	}
 	if s.gone = !more; s.gone {
 		s.cancel(nil)
 		return
@@ -175,12 +205,16 @@ func (s *Stream) pause() {
 }
 
 func (s *Stream) resume() {
+	wait := s.limit
+	if s.limit > 0 && !s.still.IsZero() && !s.grown {
+		wait = max(0, min(wait, providers.IdlePatience*s.limit-time.Since(s.still)))
+	}
 	switch {
 	case s.limit < 0:
 	case s.idle == nil:
-		s.idle = time.AfterFunc(s.limit, func() { s.cancel(errIdle) })
+		s.idle = time.AfterFunc(wait, func() { s.cancel(errIdle) })
 	default:
-		s.idle.Reset(s.limit)
+		s.idle.Reset(wait)
 	}
 }
 

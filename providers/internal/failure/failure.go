@@ -32,8 +32,12 @@ func OfEvent(text string, object json.RawMessage) *schemas.FailureError {
 	return New(text, 0, Names(object)...)
 }
 
+// maxText is how much of a text is looked through, in bytes: it takes time.
+const maxText = 64 << 10
+
 // Code returns the code of a failure, see [New].
 func Code(text string, status int, names ...string) schemas.FailureCode {
+	text = text[:min(len(text), maxText)]
 	for _, name := range names {
 		if code, ok := byName[strings.ToLower(name)]; ok {
 			return code

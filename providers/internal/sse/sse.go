@@ -16,8 +16,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// MaxEvent is how long an event may be, in bytes.
-const MaxEvent = 32 << 20
+// MaxEvent is how long an event may be, in bytes. The longest that vendors send repeat a whole reply. It may have
+// [schemas.MaxReplyValues] JSON values.
+const MaxEvent = 16 << 20
+
+// keptBuffer is how much memory stays with a decoder between events.
+const keptBuffer = 256 << 10
 
 // ErrTooLong says that an event is longer than [MaxEvent].
 var ErrTooLong = schemas.NewFailure(schemas.FailureTooLarge, "server-sent event is too long")
@@ -46,8 +50,9 @@ func NewDecoder(r io.Reader) *Decoder {
 }
 
 // Next returns the next block of lines that is more than comments; a caller that wants data checks whether there is
-// some. At the regular end of the input the error is io.EOF. Any other error of the reader is returned as it is, and
-// what was read of an event before it is lost.
+// some. At the regular end of the input the error is io.EOF. An event that is too long, or would take too much memory
+// once decoded, is an error with the code too_large. Any other error of the reader is returned as it is, and what was
+// read of an event before it is lost.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		e, err := d.block()
@@ -55,14 +60,26 @@ func (d *Decoder) Next() (Event, error) {
 			return Event{}, err
 		}
 		if e.Data != nil || e.Name != "" || e.Raw[0] != ':' {
-			return e, nil
+			return e, e.check()
 		}
 	}
+}
+
+// check counts the values of what a caller may decode: the data, or all of it where it begins as JSON does.
+func (e Event) check() error {
+	const what = "server-sent event"
+	if err := schemas.CheckValues(what, e.Data, schemas.MaxReplyValues); err != nil || e.Raw[0] != '{' {
+		return err
+	}
+	return schemas.CheckValues(what, e.Raw, schemas.MaxReplyValues)
 }
 
 // block reads lines up to a blank one. It returns at least one line.
 func (d *Decoder) block() (Event, error) {
 	var e Event
+	if cap(d.raw) > keptBuffer {
+		d.raw, d.data = nil, []byte{}
+	}
 	d.raw, d.data = d.raw[:0], d.data[:0]
 	for {
 		start := len(d.raw)

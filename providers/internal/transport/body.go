@@ -19,7 +19,8 @@ type body struct {
 	ctx    context.Context // of the request, without the tap's own limits
 	cancel context.CancelFunc
 	limit  *time.Timer // nil but for a failing response
-	left   int64       // bytes that are still read; the last of a good response is one too many
+	most   int64       // bytes that a response that does not fail may have
+	left   int64       // bytes that are still read; the last of a response that does not fail is one too many
 }
 
 // Read reads on. What breaks it off is a [CutError], unless the request's context is done, or there is more than the
@@ -51,7 +52,7 @@ func (b *body) full() error {
 		return io.EOF
 	}
 	return schemas.NewFailure(schemas.FailureTooLarge,
-		fmt.Sprintf("the response has more than %d bytes", b.tap.limits.Body))
+		fmt.Sprintf("the response has more than %d bytes", b.most))
 }
 
 // Close gives up the connection.

@@ -9,10 +9,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // A Tap is the transport of one request and its retries. It
@@ -90,13 +92,32 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &ConnectError{Err: err}
 	}
 	t.head(resp)
-	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel, left: t.limits.Body + 1}
-	if resp.StatusCode >= 400 {
+	resp.Body = t.body(r, resp, cancel)
+	if encoding := resp.Header.Get("Content-Encoding"); resp.StatusCode < 300 && !readable(encoding) {
+		_ = resp.Body.Close()
+		return nil, schemas.NewFailure(schemas.FailureServerError,
+			fmt.Sprintf("the response comes in the encoding %.40q, which nobody asked for", encoding))
+	}
+	return resp, nil
+}
+
+// readable reports whether a body in an encoding can be read as it is. What net/http has decoded has none.
+func readable(encoding string) bool { return encoding == "" || strings.EqualFold(encoding, "identity") }
+
+// body returns the response's body with its limits. What is neither a good response nor a failure, such as a
+// redirection to nowhere, has no more to say than a failure.
+func (t *Tap) body(r *http.Request, resp *http.Response, cancel context.CancelFunc) *body {
+	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel, most: t.limits.Body}
+	switch {
+	case resp.StatusCode >= 400:
 		b.limit, b.left = time.AfterFunc(errorBodyTime, cancel), t.limits.ErrorBody
 		t.fail(resp)
+		return b
+	case resp.StatusCode >= 300:
+		b.most = t.limits.ErrorBody
 	}
-	resp.Body = b
-	return resp, nil
+	b.left = b.most + 1
+	return b
 }
 
 // withHeaders returns a copy of the request with the configured headers.
