@@ -144,8 +144,8 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 	return data, err
 }
 
-// objectByChunk reads an object without the consumer that the library makes for it: whoever may read objects can make as
-// many as there may be (decision 136). Its caller checks the digest.
+// objectByChunk reads an object without the consumer that the library makes for it: whoever may read objects can make
+// as many as there may be (decision 136). Its caller checks the digest.
 func (s *Store) objectByChunk(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
 	info, err := bucket.GetInfo(ctx, name)
 	if err != nil {

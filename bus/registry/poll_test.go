@@ -8,8 +8,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Who lists tools and profiles may make consumers, and can leave none for others. A runner that comes then knows both all
-// the same, and what becomes of them.
+// Who lists tools and profiles may make consumers, and can leave none for others. A runner that comes then knows both
+// all the same, and what becomes of them.
 func TestBucketsAreFollowedWithoutAConsumer(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
