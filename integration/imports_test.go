@@ -66,7 +66,7 @@ var importRules = []importRule{
 	{"bus/client/js", nil, nil},
 	{"bus/codec", []string{"schemas"}, []string{natsClient, cloudEvent, "github.com/cloudevents/sdk-go/v2/types"}},
 	{"bus/streams", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
-	{"bus/embedded", []string{"bus/streams"}, []string{natsServer}},
+	{"bus/embedded", []string{"schemas", "bus/streams"}, []string{natsServer}},
 	{"bus/inbox", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/pubsub", "bus/streams"},
 		[]string{natsClient, prometheus}},
 	{"bus/permissions", []string{"schemas"}, nil},

@@ -149,3 +149,8 @@ func AnnouncementKey(queue, worker string) string { return queue + "." + worker 
 
 // ParseAnnouncementKey returns the queue's name and the worker of an announcement's key.
 func ParseAnnouncementKey(key string) (queue, worker string, ok bool) { return strings.Cut(key, ".") }
+
+// StoreMark is the file by which a directory is known for the store of a runner's own NATS server: all sessions are in
+// it, and the token of the console. The server makes it when it opens the directory, and locks it; it stays. Tools deny
+// what is in a directory that has it.
+const StoreMark = "loopbus.lock"

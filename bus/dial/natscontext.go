@@ -37,7 +37,7 @@ type natsContext struct {
 // reference to nsc, a user JWT or a certificate of the Windows store is refused: this module would connect otherwise
 // than the context says.
 func ReadContext(name string) (url string, s Settings, err error) {
-	path, err := contextPath(name)
+	path, err := ContextFile(name)
 	if err != nil {
 		return "", Settings{}, err
 	}
@@ -63,7 +63,8 @@ func ReadContext(name string) (url string, s Settings, err error) {
 	}, nil
 }
 
-func contextPath(name string) (string, error) {
+// ContextFile is the file of a context of the nats command line, as [ReadContext] finds it.
+func ContextFile(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
 	}

@@ -1,23 +1,44 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
-// lockName is the file whose lock says that a server uses the directory: nats-server itself would let a second one in,
-// and the two would destroy the streams.
-const lockName = "loopbus.lock"
-
-// lockDir makes dir and takes it for this server. The system gives it free when the file is closed or the process ends.
+// lockDir makes dir, marks it and takes it for this server: nats-server itself would let a second one in, and the two
+// would destroy the streams. The system gives it free when the file is closed or the process ends. The mark stays.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store directory: %w", err)
 	}
-	f, err := openExclusive(filepath.Join(dir, lockName))
+	if err := checkMark(dir); err != nil {
+		return nil, err
+	}
+	f, err := openExclusive(filepath.Join(dir, schemas.StoreMark))
 	if err != nil {
 		return nil, fmt.Errorf("store directory %s is in use by another server, or cannot be locked: %w", dir, err)
 	}
 	return f, nil
+}
+
+// streamsDir is where nats-server keeps the streams in its directory.
+const streamsDir = "jetstream"
+
+// checkMark refuses streams without a mark: a server of ours has not left them. Where the directory is in a workspace,
+// tools could have written them, and no tool can make a mark.
+func checkMark(dir string) error {
+	mark := filepath.Join(dir, schemas.StoreMark)
+	if _, err := os.Lstat(mark); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, streamsDir)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("store directory %s: it has streams that no server of this program has left: %s is missing; if you "+
+		"trust who wrote them, make an empty file of that name", dir, mark)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 func TestServerKeepsItsStoreOverARestart(t *testing.T) {
@@ -48,6 +51,31 @@ func TestServerKeepsItsStoreOverARestart(t *testing.T) {
 	}
 	if m, err := s.GetMsg(bustest.Deadline(t), ack.Sequence); err != nil || string(m.Data) != "hello" {
 		t.Errorf("read back %v, %v", m, err)
+	}
+}
+
+// A store is marked for those who keep tools from it, and the mark stays. Streams without it are not opened.
+func TestServerMarksItsStore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 2 {
+		s, err := embedded.Start(embedded.Options{StoreDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Shutdown()
+		if _, err := os.Stat(filepath.Join(dir, schemas.StoreMark)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, schemas.StoreMark)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := embedded.Start(embedded.Options{StoreDir: dir}); err == nil {
+		t.Error("streams without a mark are opened")
+		s.Shutdown()
+	} else if !strings.Contains(err.Error(), "is missing") {
+		t.Error(err)
 	}
 }
 

@@ -181,9 +181,9 @@ func (s *service) storeDir() (string, error) {
 	dir, err := os.MkdirTemp("", "loopbus-")
 	if err == nil {
 		s.closers = append(s.closers, func() { _ = os.RemoveAll(dir) })
-		s.outputs = filepath.Join(dir, "outputs")
+		s.outputs = filepath.Join(dir, "outputs") // beside the store: no tool reads anything in that
 	}
-	return dir, err
+	return filepath.Join(dir, "store"), err
 }
 
 func (o *options) runDefaults() schemas.RunConfig {
@@ -220,9 +220,9 @@ func (s *service) serveTools(ctx context.Context) error {
 	return toolserve.Run(ctx, s.Conn, toolserve.Options{
 		ID: s.o.Server.ID, Workspace: s.o.Sessions.Workspace, Tools: s.o.Tools.Tools, Root: s.o.Tools.Root,
 		Concurrency: s.o.Tools.Concurrency, AckWait: s.o.Tools.AckWait, StopTimeout: s.o.Server.StopTimeout,
-		NoResources: s.o.Tools.NoResources,
-		Bash:        toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
-		Environ:     os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
+		NoResources: s.o.Tools.NoResources, Private: s.o.private(),
+		Bash:    toolserve.Bash{Outputs: toolserve.Outputs{Dir: s.outputs}},
+		Environ: os.Environ(), Logger: s.log, Registerer: s.registry, Trace: s.traces.Execute,
 	})
 }
 

@@ -185,4 +185,11 @@ func (o *options) Check(c *cli.Call) []error {
 	return nil
 }
 
+// private are the files that the settings name for the runner and not for its tools: with credentials, or with what
+// says whom they are sent to. One more is the file that links with the console's token are printed to, if that is one.
+func (o *options) private() []string {
+	files := append(o.Server.Files(), o.Config.Config, o.Models.Keys, o.Models.Models, os.Stdout.Name())
+	return append(files, strings.Fields(o.Models.KeyCommand)...)
+}
+
 func randomID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }

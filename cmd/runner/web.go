@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -135,17 +136,37 @@ func (s *service) linkToken() (string, error) {
 	path := filepath.Join(s.o.Server.Store, tokenFile)
 	kept, err := os.ReadFile(path)
 	token := strings.TrimSpace(string(kept))
-	if err == nil && web.CheckToken(token) == nil {
+	if err == nil && web.CheckToken(token) == nil && ours(path) {
 		return token, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("token of the console: %w", err)
 	}
 	token = rand.Text()
-	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+	if err := replace(path, token+"\n"); err != nil {
 		return "", fmt.Errorf("token of the console: %w", err)
 	}
 	return token, nil
+}
+
+// ours reports whether a file is one that only this user reads, as the runner makes it. Another one may have been put
+// there before the directory was a store, by somebody who knows what it says.
+func ours(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0)
+}
+
+// replace puts a new file of this user only in the place of what has a name.
+func replace(path, content string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(content)
+	return errors.Join(err, file.Close())
 }
 
 // link is what a person opens.

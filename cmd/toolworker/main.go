@@ -82,7 +82,7 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 	w := &process{o: o, conn: conn, servers: servers, log: log, metrics: observe.NewRegistry("toolworker", version())}
 	serve := toolserve.Options{
 		ID: o.Server.ID, Workspace: o.Tools.Workspace, Tools: o.Tools.Tools, Root: o.Tools.Root, Env: o.Tools.Env,
-		Bash: o.Sandbox.bash(o), Concurrency: o.Tools.Concurrency, AckWait: o.Tools.AckWait,
+		Private: o.private(), Bash: o.Sandbox.bash(o), Concurrency: o.Tools.Concurrency, AckWait: o.Tools.AckWait,
 		StopTimeout: o.Server.StopTimeout, ReadTimeout: cmp.Or(o.Tools.ReadTimeout, -1), Environ: io.Environ, Logger: log,
 		Registerer: w.metrics, Trace: traces.Execute, NoResources: o.Tools.NoResources,
 	}

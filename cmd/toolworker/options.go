@@ -96,6 +96,12 @@ func (o *toolOptions) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
+// private are the files that the settings name for this process and not for the tools: with credentials, or with what
+// it starts.
+func (o *options) private() []string {
+	return append(o.Server.Connection.Files(), o.Config.Config, o.MCP.File, o.MCP.TokenFile)
+}
+
 // Check validates what the settings are together, and fills in the defaults that depend on others.
 func (o *options) Check(c *cli.Call) (errs []error) {
 	if len(o.Tools.Tools) == 0 && !o.MCP.serves() && len(o.MCP.Servers) == 0 && o.MCP.File == "" {

@@ -33,7 +33,7 @@ func TestSandboxOptions(t *testing.T) {
 		got.Limits); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"/a", "/b", creds}, got.Hide); d != "" || !got.Network ||
+	if d := cmp.Diff([]string{"/a", "/b"}, got.Hide); d != "" || !got.Network ||
 		got.Sandbox != bash.SandboxNamespaces {
 		t.Errorf("%+v", got)
 	}

@@ -73,14 +73,8 @@ func parseBytes(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// bash is what the settings come to. Files with credentials that the settings name are hidden.
+// bash is what the settings come to.
 func (o *sandboxOptions) bash(all *options) toolserve.Bash {
-	b := toolserve.Bash{Limits: o.limits, Sandbox: bash.Sandbox(o.Sandbox), Network: o.Network, Hide: o.Hide,
+	return toolserve.Bash{Limits: o.limits, Sandbox: bash.Sandbox(o.Sandbox), Network: o.Network, Hide: o.Hide,
 		Outputs: all.Output.kept}
-	for _, file := range append(all.Server.Connection.Files(), all.MCP.File, all.MCP.TokenFile) {
-		if file != "" {
-			b.Hide = append(b.Hide, file)
-		}
-	}
-	return b
 }

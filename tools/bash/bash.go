@@ -80,7 +80,7 @@ type Options struct {
 	// SandboxNetwork lets commands in a sandbox use the network.
 	SandboxNetwork bool
 	// SandboxHide names files and directories that commands in a sandbox find empty or cannot read: keys of the worker's
-	// user.
+	// user. What [workspace.Workspace.Hidden] names is hidden besides.
 	SandboxHide []string
 }
 
@@ -140,7 +140,7 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	dir := s.opts.Workspace.Dir()
 	info, err := s.opts.Workspace.Stat(ctx, dir)
 	switch {
-	case errors.As(err, new(*workspace.OutsideError)):
+	case errors.As(err, new(*workspace.DeniedError)):
 		return schemas.ToolResult{}, err
 	case err != nil && ctx.Err() != nil:
 		return schemas.ToolResult{}, interruption(ctx)

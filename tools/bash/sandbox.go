@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err 
 
 // hidden are the paths to hide that are there, with links resolved.
 func (s shell) hidden() (paths []string) {
-	for _, path := range s.opts.SandboxHide {
+	for _, path := range slices.Concat(s.opts.SandboxHide, s.opts.Workspace.Hidden()) {
 		abs, err := filepath.Abs(path)
 		if err == nil {
 			abs, err = filepath.EvalSymlinks(abs)

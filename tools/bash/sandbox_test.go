@@ -13,9 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
+	"github.com/loopbus/loopbus/tools/workspace"
 )
 
 // inEach runs a test in every sandbox, and skips those that the machine does not have.
@@ -126,6 +128,44 @@ func TestSandboxHidesFiles(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// A sandbox hides, without being asked, the stores in the workspace, those that links in it lead to, and private files.
+func TestSandboxHidesStores(t *testing.T) {
+	for _, sandbox := range []bash.Sandbox{bash.SandboxBubblewrap, bash.SandboxNamespaces} {
+		t.Run(string(sandbox), func(t *testing.T) {
+			rig := tooltest.New(t)
+			rig.Put("keys.json", "secret\n")
+			w, err := workspace.Open(workspace.Options{Root: rig.Root, Private: []string{rig.Path("keys.json")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = w.Close() })
+			o := bash.Options{Workspace: w, Sandbox: sandbox, TempDir: t.TempDir(),
+				Environ: []string{"PATH=" + os.Getenv("PATH")}}
+			need(t, o)
+			tool := bash.New(o)
+			for _, store := range []string{"data", "deep/data"} { // also one that is made after the tool
+				rig.Put(store+"/"+schemas.StoreMark, "")
+				rig.Put(store+"/http-token", "secret\n")
+			}
+			rig.Link("link", "deep/data")
+			rig.Put("plain", "plain\n")
+			for _, c := range []struct{ command, want string }{
+				{`cat data/* link/* deep/data/* keys.json 2>/dev/null; ls -A data link/; cat plain`,
+					"data:\n\nlink/:\nplain\n"},
+				{`{ mv data away || rm -rf data || echo x >data/http-token || echo x >data/new; } 2>/dev/null; ls -d data`,
+					"data\n"},
+			} {
+				if got, _ := run(t, tool, c.command); got != c.want {
+					t.Errorf("%s: %q, want %q", c.command, got, c.want)
+				}
+			}
+			if rig.Get("data/http-token") != "secret\n" || rig.Get("deep/data/http-token") != "secret\n" {
+				t.Error("a store has changed")
+			}
+		})
+	}
 }
 
 // Root has no powers in a sandbox, and nobody gets any.

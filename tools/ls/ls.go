@@ -94,7 +94,7 @@ func (l lister) describe(ctx context.Context, dir string, names []string, limit 
 			return nil, false, err
 		}
 		info, err := l.workspace.Stat(ctx, base+name)
-		var outside *workspace.OutsideError
+		var outside *workspace.DeniedError
 		switch {
 		case errors.As(err, &outside):
 		case err != nil:

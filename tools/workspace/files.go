@@ -1,9 +1,12 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -13,25 +16,11 @@ import (
 // put a pipe there in between.
 var ErrIrregular = errors.New("not a regular file")
 
-// open opens what is a regular file or a directory.
-func open(root *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
-	file, err := root.OpenFile(name, flag|nonblock, perm)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = &fs.PathError{Op: "open", Path: name, Err: ErrIrregular}
-	}
-	if err != nil {
-		_ = file.Close() // nothing was written
-		return nil, err
-	}
-	return file, nil
+// files are those of an area. Only what a workspace opens can be opened.
+type files struct {
+	w    *Workspace
+	area *area
 }
-
-// files are those of an area. Only what open opens can be opened.
-type files struct{ root *os.Root }
 
 var (
 	_ fs.StatFS     = files{}
@@ -39,11 +28,50 @@ var (
 	_ fs.ReadLinkFS = files{}
 )
 
-func (f files) Open(name string) (fs.File, error) {
+// errEscapes is the error of a link that leads out of an area.
+var errEscapes = errors.New("path escapes from parent")
+
+// at calls use for the place of a name.
+func (f files) at(name string, use func(*place) error) error {
 	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	file, err := open(f.root, name, os.O_RDONLY, 0)
+	var err error
+	for range maxChanges {
+		if err = f.once(name, use); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	err = f.w.worded(name, err)
+	if denied := (*DeniedError)(nil); errors.As(err, &denied) {
+		denied.Path = filepath.Join(f.area.name(), filepath.FromSlash(name))
+	}
+	return err
+}
+
+func (f files) once(name string, use func(*place) error) error {
+	walk := walk{ctx: context.Background(), why: toRead} // as many components as a walk through the files has come by
+	p, jump, err := walk.below(f.area, string(filepath.Separator)+filepath.FromSlash(name))
+	switch {
+	case err != nil:
+		return err
+	case jump != "":
+		return errEscapes
+	}
+	defer p.close()
+	return use(p)
+}
+
+func (f files) open(name string) (file *os.File, err error) {
+	err = f.at(name, func(p *place) (err error) {
+		file, err = p.open(os.O_RDONLY, 0, f.w.private)
+		return err
+	})
+	return file, err
+}
+
+func (f files) Open(name string) (fs.File, error) {
+	file, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -51,10 +79,7 @@ func (f files) Open(name string) (fs.File, error) {
 }
 
 func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
-	}
-	dir, err := open(f.root, name, os.O_RDONLY, 0)
+	dir, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +89,43 @@ func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-func (f files) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.root.FS(), name) }
+func (f files) Stat(name string) (info fs.FileInfo, err error) {
+	err = f.at(name, func(p *place) error { info = p.info; return nil })
+	return info, err
+}
 
-func (f files) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(f.root.FS(), name) }
+func (f files) Lstat(name string) (info fs.FileInfo, err error) {
+	err = f.parent(name, func(dir *os.Root) (err error) {
+		info, err = dir.Lstat(path.Base(name))
+		return err
+	})
+	return info, err
+}
 
-func (f files) ReadLink(name string) (string, error) { return fs.ReadLink(f.root.FS(), name) }
+func (f files) ReadLink(name string) (target string, err error) {
+	err = f.parent(name, func(dir *os.Root) (err error) {
+		target, err = dir.Readlink(path.Base(name))
+		return err
+	})
+	return target, err
+}
+
+// parent calls use for the directory that a name is in.
+func (f files) parent(name string, use func(*os.Root) error) error {
+	if !fs.ValidPath(name) {
+		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	return f.at(path.Dir(name), func(p *place) error {
+		if err := p.directory(); err != nil {
+			return err
+		}
+		if err := p.enter(); err != nil {
+			return err
+		}
+		dir, err := p.last()
+		if err != nil {
+			return err
+		}
+		return use(dir)
+	})
+}

@@ -1,11 +1,15 @@
 // Package workspace gives tools access to the files below a root directory and to nothing else.
 //
 // Every path is followed component by component below an [os.Root], symbolic links included: a link, relative or
-// absolute, may lead anywhere inside and nowhere else. The file is then opened through the same root, so a link that is
-// put in between the check and the use does not lead out either.
+// absolute, may lead anywhere inside and nowhere else. Each directory on the way is opened in the one before, and the
+// file in the last one, so a link that is put in between the check and the use does not lead anywhere else either.
 //
-// A path outside gives an [OutsideError] before anything outside is touched, so that not even the existence of files
-// there can be found out.
+// Two things inside are denied. One is the store of a runner: a directory with the mark [schemas.StoreMark] and all
+// that is in it, by whatever name it is reached. Such a mark cannot be made here. The other are the private files of
+// the options. That they exist can be seen.
+//
+// A path to what is denied gives a [DeniedError]; one that leads outside before anything outside is touched, so that
+// not even the existence of files there can be found out.
 package workspace
 
 import (
@@ -28,6 +32,9 @@ type Options struct {
 	// Files are patterns, as of [filepath.Match], of single files that may be read besides: files directly in a
 	// directory, named by an absolute path. The directory must exist.
 	Files []string
+	// Private are files that tools must neither read nor write wherever they lie, such as the credentials of the process:
+	// those that have these names now, under any name, and those that have them at the time.
+	Private []string
 }
 
 // A Workspace is safe for concurrent use.
@@ -35,6 +42,7 @@ type Workspace struct {
 	dir, home string
 	areas     []*area
 	files     []filePattern
+	private   []secret
 	queue     queue
 }
 
@@ -49,16 +57,15 @@ type filePattern struct {
 	in   *area
 }
 
-// An OutsideError says that a path leads out of the workspace.
-type OutsideError struct {
-	Path string // as resolved
-	Root string
+// A DeniedError says that tools may not use what a path leads to: it is outside of the workspace, in the store of a
+// runner, or private.
+type DeniedError struct {
+	Path   string // as resolved
+	Reason string // begins with a verb
 }
 
-// Error tells the model what it may do instead.
-func (e *OutsideError) Error() string {
-	return fmt.Sprintf("Access denied: %s is outside %s, and only files inside may be used", e.Path, e.Root)
-}
+// Error tells the model why.
+func (e *DeniedError) Error() string { return "Access denied: " + e.Path + " " + e.Reason }
 
 // Open checks the options and opens the directories. All mistakes are reported at once.
 func Open(o Options) (*Workspace, error) {
@@ -71,6 +78,14 @@ func Open(o Options) (*Workspace, error) {
 			continue
 		}
 		w.areas = append(w.areas, a)
+	}
+	for _, name := range o.Private {
+		abs, err := filepath.Abs(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("workspace: private file %q: %w", name, err))
+		}
+		info, _ := os.Stat(abs) // nil if there is none
+		w.private = append(w.private, secret{abs, info})
 	}
 	for _, pattern := range o.Files {
 		if _, err := filepath.Match(filepath.Base(pattern), ""); err != nil {
@@ -104,6 +119,9 @@ func openArea(dir string) (*area, error) {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
+		return nil, fmt.Errorf("workspace: directory %q: %w", dir, err)
+	}
+	if err := inStore(real); err != nil {
 		return nil, fmt.Errorf("workspace: directory %q: %w", dir, err)
 	}
 	root, err := os.OpenRoot(real)

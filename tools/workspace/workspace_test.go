@@ -87,7 +87,7 @@ func TestPathsAreConfined(t *testing.T) {
 
 func outcome(ctx context.Context, w *workspace.Workspace, path string) string {
 	file, err := w.Open(ctx, w.Resolve(path))
-	var outside *workspace.OutsideError
+	var outside *workspace.DeniedError
 	var pathErr *fs.PathError
 	switch {
 	case errors.As(err, &outside):

@@ -32,14 +32,14 @@ func TestWritingIsConfined(t *testing.T) {
 	} {
 		full := w.Resolve(path)
 		file, err := w.OpenFile(t.Context(), full, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-		if !errors.As(err, new(*workspace.OutsideError)) {
+		if !errors.As(err, new(*workspace.DeniedError)) {
 			t.Errorf("%s: opened %v, %v", path, file, err)
 		}
 		err = w.MkdirAll(t.Context(), full+"/d/e", 0o755)
-		if !errors.As(err, new(*workspace.OutsideError)) && path != "out" {
+		if !errors.As(err, new(*workspace.DeniedError)) && path != "out" {
 			t.Errorf("%s: made a directory: %v", path, err)
 		}
-		if err := w.Exclusive(t.Context(), full, func() error { return nil }); !errors.As(err, new(*workspace.OutsideError)) {
+		if err := w.Exclusive(t.Context(), full, func() error { return nil }); !errors.As(err, new(*workspace.DeniedError)) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestMkdirAll(t *testing.T) {
 		err := w.MkdirAll(t.Context(), w.Resolve(path), 0o755)
 		if path == "up" {
 			want = nil
-			if !errors.As(err, new(*workspace.OutsideError)) {
+			if !errors.As(err, new(*workspace.DeniedError)) {
 				t.Errorf("%s: %v", path, err)
 			}
 			continue
@@ -107,7 +107,7 @@ func TestFS(t *testing.T) {
 			t.Errorf("%s: read %q", name, data)
 		}
 	}
-	if _, _, err := w.FS(t.Context(), base+"/outside"); !errors.As(err, new(*workspace.OutsideError)) {
+	if _, _, err := w.FS(t.Context(), base+"/outside"); !errors.As(err, new(*workspace.DeniedError)) {
 		t.Errorf("outside: %v", err)
 	}
 }

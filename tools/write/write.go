@@ -75,7 +75,7 @@ func (w writer) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 func (w writer) prepare(ctx context.Context, path string) error {
 	info, err := w.workspace.Stat(ctx, path)
 	switch dir := filepath.Dir(path); {
-	case errors.As(err, new(*workspace.OutsideError)):
+	case errors.As(err, new(*workspace.DeniedError)):
 		return err
 	case err != nil:
 		return nodeerr.New(w.workspace.MkdirAll(ctx, dir, 0o777), "mkdir", dir)

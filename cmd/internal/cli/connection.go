@@ -104,10 +104,16 @@ func (o *Connection) Settings() dial.Settings {
 	return own.Or(o.inContext)
 }
 
-// Files are those with secrets that the settings name.
+// Files are those with secrets that the settings name, the context's own among them. "" is none.
 func (o *Connection) Files() []string {
 	c := o.Settings()
-	return []string{c.CredsFile, c.NKeySeedFile, c.KeyFile}
+	files := []string{c.CredsFile, c.NKeySeedFile, c.KeyFile}
+	if o.Context != "" {
+		if file, err := dial.ContextFile(o.Context); err == nil { // else it could not be read
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // Client connects as a client and nothing else. The caller has to close it.

@@ -51,6 +51,7 @@ type Options struct {
 	Workspace   string        // whose sessions call the tools; empty is none
 	Tools       []string      // by name
 	Root        string        // paths outside it are refused
+	Private     []string      // files that tools may neither read nor write; "" is none
 	Env         []string      // further variables that commands may see
 	Bash        Bash          // what commands are confined to
 	ReadTimeout time.Duration // of calls of tools that only read; 0 is their default, less than that none
@@ -94,7 +95,8 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 		return err
 	}
 	names := bash.SpillPattern(o.Bash.Outputs.Dir)
-	ws, err := workspace.Open(workspace.Options{Root: o.Root, Home: o.Root, Files: []string{names}})
+	private := slices.DeleteFunc(slices.Clone(o.Private), func(file string) bool { return file == "" })
+	ws, err := workspace.Open(workspace.Options{Root: o.Root, Home: o.Root, Files: []string{names}, Private: private})
 	if err != nil {
 		return fmt.Errorf("--root: %w", err)
 	}

@@ -42,7 +42,7 @@ func Limit(asked *float64, usual int64) int64 {
 func Stat(ctx context.Context, w *workspace.Workspace, path string) (fs.FileInfo, error) {
 	info, err := w.Stat(ctx, path)
 	switch {
-	case errors.As(err, new(*workspace.OutsideError)):
+	case errors.As(err, new(*workspace.DeniedError)):
 		return nil, err
 	case err != nil && ctx.Err() != nil:
 		return nil, tools.Interrupted(ctx)

@@ -1,0 +1,152 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// errChanged says that what has a name is not what was looked at before. The caller looks again.
+var errChanged = errors.New("it has changed while it was opened")
+
+// maxOpen is how many directories of a chain are kept open: so many ".." cost nothing.
+const maxOpen = 32
+
+// A chain is the way of open directories from an area to one in it, each opened in the one before. Their names may come
+// to stand for something else; what is opened in the last one is nevertheless in it, and none of them is a store's. A
+// name is looked up in its directory: from the top that would take as long as the way is.
+type chain struct {
+	area  *area
+	names []string
+	dirs  []*os.Root // of the names from first on, but for those that are left; the area's own is not among them
+	first int
+}
+
+// begin is the chain of an area alone. It fails if that has become a store.
+func begin(a *area) (*chain, error) {
+	c := &chain{area: a}
+	return c, unmarked(a.root)
+}
+
+// last is the directory reached, which stays the chain's. After many ".." it is opened anew.
+func (c *chain) last() (*os.Root, error) {
+	if len(c.names) > 0 && (len(c.dirs) == 0 || c.first+len(c.dirs) != len(c.names)) {
+		names := c.names
+		c.close()
+		for _, name := range names {
+			if err := c.enter(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(c.names) == 0 {
+		return c.area.root, nil
+	}
+	return c.dirs[len(c.dirs)-1], nil
+}
+
+// enter adds a directory that is in the last one. A link is not followed.
+func (c *chain) enter(name string) error {
+	in, err := c.last()
+	if err != nil {
+		return err
+	}
+	// With the dot the name is opened as a directory: opening a pipe would wait for its other end.
+	dir, err := in.OpenRoot(name + string(filepath.Separator) + ".")
+	if err != nil {
+		return err
+	}
+	info, err := dir.Stat(".")
+	if err == nil {
+		err = has(in, name, info)
+	}
+	if err == nil {
+		err = unmarked(dir)
+	}
+	if err != nil {
+		_ = dir.Close() // nothing was written
+		return err
+	}
+	if len(c.dirs) == 0 {
+		c.first = len(c.names)
+	}
+	if len(c.dirs) == maxOpen {
+		_ = c.dirs[0].Close()
+		c.dirs = slices.Delete(c.dirs, 0, 1)
+		c.first++
+	}
+	c.names, c.dirs = append(c.names, name), append(c.dirs, dir)
+	return nil
+}
+
+// has checks that what was opened by a name is in the directory, and not somewhere else where a link has led to. As it
+// is open, nothing else can have its place on the disk.
+func has(dir *os.Root, name string, opened fs.FileInfo) error {
+	info, err := dir.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, opened) {
+		return errChanged
+	}
+	return err
+}
+
+// leave takes the last directory off. It reports whether there was one.
+func (c *chain) leave() bool {
+	at := len(c.names) - 1
+	if at < 0 {
+		return false
+	}
+	if n := len(c.dirs); n > 0 {
+		_ = c.dirs[n-1].Close()
+		c.dirs = c.dirs[:n-1]
+	}
+	c.names = c.names[:at]
+	return true
+}
+
+func (c *chain) close() {
+	for _, dir := range c.dirs {
+		_ = dir.Close()
+	}
+	c.names, c.dirs = nil, nil
+}
+
+// The reasons why what is inside of the workspace is denied.
+var (
+	errStore   = errors.New("is the store of a runner, or in one, which tools may not use")
+	errMark    = errors.New("would be the mark of a runner's store, which tools may not make")
+	errPrivate = errors.New("has credentials of the process that runs the tools, which tools may not use")
+)
+
+// unmarked returns errStore for a directory with the mark of a store.
+func unmarked(dir *os.Root) error {
+	_, err := dir.Lstat(schemas.StoreMark)
+	switch {
+	case err == nil:
+		return errStore
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // which nothing in it can be opened in
+		return nil
+	}
+	return err
+}
+
+// isMark reports whether a new file of this name would be the mark of a store, on any file system.
+func isMark(name string) bool { return strings.EqualFold(name, schemas.StoreMark) }
+
+// inStore returns an error if a directory, by its real name, is a store or in one.
+func inStore(dir string) error {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, schemas.StoreMark)); err == nil {
+			return errStore
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return nil
+		}
+		dir = up
+	}
+}
