@@ -142,7 +142,7 @@ func TestEndlessReplies(t *testing.T) {
 			})
 		}
 		if api == "bedrock-converse-stream" {
-			continue // its frames say how long they are, and the SDK's decoder takes no long ones
+			continue // its frames say how long they are: TestFramesThatSayTheyAreLong
 		}
 		t.Run(api+"/an event", func(t *testing.T) {
 			floods(t, api, usual, []byte("data: {"), []byte(strings.Repeat("w", 64<<10)))

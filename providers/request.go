@@ -72,8 +72,10 @@ type Request struct {
 
 	Limits Limits // of what is read of the vendor\'s answer
 
-	Timeout     time.Duration // of each attempt, until the response begins; 0 is DefaultTimeout
-	IdleTimeout time.Duration // without an event once the response has begun; 0 is DefaultIdleTimeout, negative none
+	Timeout time.Duration // of each attempt, until the response begins; 0 is DefaultTimeout
+	// IdleTimeout is how long a response that has begun may be without an event, and [IdlePatience] times as long with
+	// none that gets the reply on; 0 is DefaultIdleTimeout, negative none.
+	IdleTimeout time.Duration
 	// MaxRetries is how many attempts the vendor's SDK may make after the first, before the response begins. It is 0
 	// where somebody else asks again: the loop does, and counts, waits and logs each attempt. Google's and Mistral's APIs
 	// make none.
