@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -130,6 +131,9 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 		if err == nil {
 			data, err = bucket.GetBytes(ctx, name)
 		}
+		if natsio.NoConsumersLeft(err) {
+			data, err = s.objectByChunk(ctx, bucket, name)
+		}
 		return err
 	})
 	for _, lost := range []error{jetstream.ErrObjectNotFound, jetstream.ErrDigestMismatch, errIncomplete, errOverlaid} {
@@ -138,6 +142,32 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 		}
 	}
 	return data, err
+}
+
+// objectByChunk reads an object without the consumer that the library makes for it: whoever may read objects can make
+// as many as there may be (decision 136). Its caller checks the digest.
+func (s *Store) objectByChunk(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
+	info, err := bucket.GetInfo(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := s.js.Stream(ctx, "OBJ_"+schemas.BucketBlobs)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	next := uint64(1)
+	for n := range info.Chunks {
+		m, err := stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject("$O."+schemas.BucketBlobs+".C."+info.NUID))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, fmt.Errorf("%w: %d chunks of %d", errIncomplete, n, info.Chunks)
+		}
+		if err != nil {
+			return nil, err
+		}
+		data, next = append(data, m.Data...), m.Sequence+1
+	}
+	return data, nil
 }
 
 var errLost = errors.New("object lost")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -61,6 +62,19 @@ func TestHalfAnObjectIsDamage(t *testing.T) {
 	defer cancel()
 	report, err := s.Verify(ctx, "s1", eventstore.VerifyOptions{})
 	if err != nil || report.OK() || report.Bad.Seq != 1 || !strings.Contains(report.Bad.Error(), "1 chunks of 4") {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// Who reads objects may make consumers, and can leave none for others. A session with large events is loaded all the
+// same.
+func TestAnObjectIsReadWithoutAConsumer(t *testing.T) {
+	t.Parallel()
+	s, js := newJetStream(t, eventstore.Options{})
+	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
+	bustest.TakeConsumers(t, js.Conn(), "OBJ_"+schemas.BucketBlobs, "$O."+schemas.BucketBlobs+".C.>")
+	report, err := s.Verify(t.Context(), "s1", eventstore.VerifyOptions{})
+	if err != nil || !report.OK() || report.Blobs != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -4,12 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // MaxCommandID is the greatest length of a command's id in characters.
 const MaxCommandID = 128
+
+// CheckCommandID returns nil if a command may have the id: 1 to [MaxCommandID] characters that [unicode.IsPrint] holds
+// for, not only blanks. Otherwise the error says so and does not quote the id.
+func CheckCommandID(id string) error {
+	if strings.TrimSpace(id) == "" || utf8.RuneCountInString(id) > MaxCommandID || !utf8.ValidString(id) ||
+		strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("the id is not 1 to %d printable characters", MaxCommandID)
+	}
+	return nil
+}
 
 // MaxText is the greatest length of an input's text in characters.
 const MaxText = 1 << 20

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -25,8 +23,7 @@ func SessionID(id string) string {
 // CommandID is the id of the command that a request with an id stands for: the id itself where it is legal, otherwise
 // one that is made of its hash, always the same.
 func CommandID(id string) string {
-	legal := id != "" && utf8.ValidString(id) && utf8.RuneCountInString(id) <= schemas.MaxCommandID &&
-		!strings.ContainsFunc(id, unicode.IsControl)
+	legal := schemas.CheckCommandID(id) == nil
 	for _, prefix := range reserved {
 		legal = legal && !strings.HasPrefix(id, prefix)
 	}

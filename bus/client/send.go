@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -113,7 +110,7 @@ func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error
 		return nil, err
 	}
 	body, err := schemas.Marshal(data)
-	if err = errors.Join(schemas.CheckSession(s.id), checkID(o.id), err); err != nil {
+	if err = errors.Join(schemas.CheckSession(s.id), schemas.CheckCommandID(o.id), err); err != nil {
 		return nil, err
 	}
 	id := schemas.EncodeHeaderValue(o.id)
@@ -160,13 +157,4 @@ func (o sending) apply(data schemas.CommandData) (schemas.CommandData, error) {
 		return nil, errors.New("WhenBusy is for prompts, WithChannel for prompts and continue")
 	}
 	return data, nil
-}
-
-// checkID refuses the id that the session would refuse.
-func checkID(id string) error {
-	if id == "" || utf8.RuneCountInString(id) > schemas.MaxCommandID || !utf8.ValidString(id) ||
-		strings.ContainsFunc(id, unicode.IsControl) {
-		return fmt.Errorf("the id is not 1 to %d printable characters", schemas.MaxCommandID)
-	}
-	return nil
 }

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
@@ -195,11 +193,8 @@ func ofRunners(kind schemas.CommandKind) bool {
 
 // checkCommandID refuses what could not be found again in a log: too long, or not printable.
 func checkCommandID(id string) error {
-	switch {
-	case id == "" || utf8.RuneCountInString(id) > schemas.MaxCommandID:
-		return reject(schemas.RejectInvalid, "the id is not 1 to %d characters", schemas.MaxCommandID)
-	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
-		return reject(schemas.RejectInvalid, "the id is not printable UTF-8")
+	if err := schemas.CheckCommandID(id); err != nil {
+		return reject(schemas.RejectInvalid, "%v", err)
 	}
 	return nil
 }

@@ -126,6 +126,8 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		{"blank text", "prompt", nil, " \n ", schemas.RejectInvalid},
 		{"text that is not UTF-8", "prompt", nil, "a\xff", schemas.RejectInvalid},
 		{"text where JSON is needed", "set_model", nil, "gpt", schemas.RejectNotPlain},
+		{"a blank id", "abort", nil, `{"id":" "}`, schemas.RejectInvalid},
+		{"an id that turns text around", "abort", nil, "{\"id\":\"a\u202e\"}", schemas.RejectInvalid},
 		{"a long id", "abort", nats.Header{"Nats-Msg-Id": {strings.Repeat("x", 129)}}, "{}", schemas.RejectInvalid},
 		{"an id with a line break", "abort", nats.Header{"Nats-Msg-Id": {"a\nb"}}, "", schemas.RejectInvalid},
 		{"an event of another type", "steer", ce(), `{"text":"x"}`, schemas.RejectCloudEvent},

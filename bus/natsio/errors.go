@@ -39,3 +39,10 @@ func Added(header map[string][]string, key string) string {
 	}
 	return ""
 }
+
+// NoConsumersLeft reports whether an error says that a stream has as many consumers as it may have.
+func NoConsumersLeft(err error) bool {
+	const code = 10026
+	var old *nats.APIError // of the API that push consumers are made by
+	return HasCode(err, code) || errors.As(err, &old) && old.ErrorCode == code
+}

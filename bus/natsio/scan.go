@@ -14,6 +14,8 @@ import (
 const (
 	scanBatch = 256     // messages in one answer
 	scanBytes = 4 << 20 // of one answer
+	// scanTimeout bounds the wait for one answer: a server may not give one.
+	scanTimeout = 5 * time.Second
 )
 
 // Stored is a message as a stream has it.
@@ -50,6 +52,8 @@ func Scan(ctx context.Context, js jetstream.JetStream, stream string, from, to u
 // scanSome gives one answer's worth of messages. It returns where to go on, and whether there was any.
 func scanSome(ctx context.Context, js jetstream.JetStream, stream string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
 	nc := js.Conn()
 	answers := make(chan *nats.Msg, scanBatch+1) // NextMsg of nats.go takes a status for an error
 	sub, err := nc.ChanSubscribe(NewInbox(nc), answers)
@@ -97,6 +101,8 @@ func stripAdded(header nats.Header) {
 // scanOne does the same for the next message, whose header no library may be able to read: a batch ends before it.
 func scanOne(ctx context.Context, js jetstream.JetStream, stream string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
 	got, err := Request(ctx, js.Conn(), APIPrefix(js)+"STREAM.MSG.GET."+stream,
 		fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from))
 	if err != nil {

@@ -93,11 +93,19 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 		if err != nil {
 			return "", err
 		}
-		var imports []string
+		var imports, mappings []string
 		for _, s := range g.Publish {
 			fmt.Fprintf(&core, "      { service: %s, %s, accounts: [%s] }\n", quote(s), answers(subjects, s),
 				quote(account(u)))
-			imports = append(imports, fmt.Sprintf("      { service: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
+			as := ""
+			if own, ok := strings.CutPrefix(s, "$JS.API."); ok && strings.Contains(own, ".INFO.") {
+				// To such a request the server answers, too, that the account has no JetStream.
+				own = Core + ".API." + own
+				as = ", to: " + quote(own)
+				mappings = append(mappings, fmt.Sprintf("      %s: %s\n", quote(s), quote(own)))
+			}
+			imports = append(imports, fmt.Sprintf("      { service: { account: %s, subject: %s }%s }\n", quote(Core), quote(s),
+				as))
 		}
 		for _, s := range g.Subscribe {
 			if s == inboxOf(u.Name, ">") {
@@ -106,8 +114,12 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 			fmt.Fprintf(&core, "      { stream: %s, accounts: [%s] }\n", quote(s), quote(account(u)))
 			imports = append(imports, fmt.Sprintf("      { stream: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
 		}
-		fmt.Fprintf(&others, "  %s {\n    users: [ { %s } ]\n    imports: [\n%s    ]\n  }\n",
-			quote(account(u)), u.credentials(), strings.Join(imports, ""))
+		fmt.Fprintf(&others, "  %s {\n    users: [ { %s } ]\n    imports: [\n%s    ]\n", quote(account(u)), u.credentials(),
+			strings.Join(imports, ""))
+		if len(mappings) > 0 {
+			fmt.Fprintf(&others, "    mappings: {\n%s    }\n", strings.Join(mappings, ""))
+		}
+		others.WriteString("  }\n")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "accounts {\n  %s {\n    jetstream: enabled\n    users: [\n", quote(Core))

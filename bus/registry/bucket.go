@@ -42,6 +42,9 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, 
 	next func(e entry)) error {
 	messages := make(chan *nats.Msg, waitingMessages)
 	sub, err := subscribeBucket(ctx, c, bucket, messages)
+	if natsio.NoConsumersLeft(err) {
+		return pollBucket(ctx, c, bucket, ends, load, next)
+	}
 	if err != nil {
 		return err
 	}
@@ -67,21 +70,24 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, 
 				next(e)
 			}
 		case m := <-messages:
-			e, ttl, pending, ok := entryOf(m, bucket)
-			if !ok {
-				continue
+			md, err := m.Metadata()
+			if err != nil {
+				continue // a heartbeat
 			}
-			if !e.foreign { // what was there before ends when it would have
+			e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
+				Data: m.Data}, bucket)
+			if ok && !e.foreign { // what was there before ends when it would have
 				ends.set(e, ttl)
 			}
-			if loaded {
+			switch {
+			case ok && loaded:
 				next(e)
-				continue
+			case ok:
+				all = append(all, e)
 			}
-			all = append(all, e)
-			if loaded = uint64(len(all)) >= left || pending == 0; loaded { // less have come where some have ended
+			if !loaded && (uint64(len(all)) >= left || md.NumPending == 0) { // less have come where some have ended
 				load(all)
-				all = nil
+				all, loaded = nil, true
 			}
 		}
 	}
@@ -100,14 +106,13 @@ func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages c
 		nats.DeliverAll(), nats.Context(ctx))
 }
 
-// entryOf reads a message of a bucket's stream; ttl is 0 for one that has no end, pending is what comes after it.
-func entryOf(m *nats.Msg, bucket string) (e entry, ttl time.Duration, pending uint64, ok bool) {
+// entryOf reads a message of a bucket's stream; ttl is 0 for one that has no end.
+func entryOf(m natsio.Stored, bucket string) (e entry, ttl time.Duration, ok bool) {
 	key, ok := strings.CutPrefix(m.Subject, "$KV."+bucket+".")
-	md, err := m.Metadata()
-	if !ok || err != nil {
-		return e, 0, 0, false // a heartbeat
+	if !ok || m.Unreadable || strings.Contains(key, "\x7f") { // what a watch is not given is no entry
+		return e, 0, false
 	}
-	e = entry{key: key, value: m.Data, revision: md.Sequence.Stream, alone: m.Header.Get(jetstream.MsgRollup) != ""}
+	e = entry{key: key, value: m.Data, revision: m.Sequence, alone: m.Header.Get(jetstream.MsgRollup) != ""}
 	e.foreign = codec.IsAnswer(m.Header, m.Data)
 	e.deleted = !e.foreign &&
 		(m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "")
@@ -115,5 +120,5 @@ func entryOf(m *nats.Msg, bucket string) (e entry, ttl time.Duration, pending ui
 	if !e.deleted && !e.foreign {
 		ttl = natsio.TimeToLive(m.Header.Get(jetstream.MsgTTLHeader))
 	}
-	return e, ttl, md.NumPending, true
+	return e, ttl, true
 }

@@ -199,5 +199,31 @@ func (s spec) update(ctx context.Context, js jetstream.JetStream, have jetstream
 	if !changed {
 		return have, nil
 	}
+	if idle := next.ConsumerLimits.InactiveThreshold; idle != now.ConsumerLimits.InactiveThreshold {
+		if err := endIdle(ctx, have, idle); err != nil {
+			return nil, err
+		}
+	}
 	return js.UpdateStream(ctx, next)
+}
+
+// endIdle has the consumers of a stream end that nobody uses for longer: a stream takes no limit that a consumer of it
+// breaks, and those that have none keep to none.
+func endIdle(ctx context.Context, s jetstream.Stream, idle time.Duration) error {
+	list := s.ListConsumers(ctx)
+	for info := range list.Info() {
+		if t := info.Config.InactiveThreshold; t > 0 && t <= idle {
+			continue
+		}
+		info.Config.InactiveThreshold = idle
+		_, err := s.UpdateConsumer(ctx, info.Config)
+		if err != nil && info.Config.DeliverSubject != "" { // which this call cannot change; who uses it makes it anew
+			err = s.DeleteConsumer(ctx, info.Name)
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) &&
+			!errors.Is(err, jetstream.ErrConsumerDoesNotExist) {
+			return fmt.Errorf("limit of consumer %s: %w", info.Name, err)
+		}
+	}
+	return list.Err()
 }

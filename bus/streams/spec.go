@@ -96,6 +96,9 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 	if s.noRollups {
 		next.AllowRollup, next.SubjectDeleteMarkerTTL = false, 0
 	}
+	if have.ConsumerLimits.InactiveThreshold == 0 {
+		next.ConsumerLimits.InactiveThreshold = s.want.ConsumerLimits.InactiveThreshold
+	}
 	set(&next.Replicas, s.given.Replicas)
 	set(&next.MaxMsgSize, s.given.MaxMsgSize)
 	set(&next.MaxBytes, s.given.MaxBytes)

@@ -22,6 +22,9 @@ const (
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
+	// consumerIdle is when a consumer ends that nobody uses, where whoever lists or reads may make consumers. It is the
+	// longest that the libraries of NATS ask for (decision 136).
+	consumerIdle     = 5 * time.Minute
 	profileRevisions = 64 // of each; the most that the key-value buckets of NATS know
 	resourceBytes    = 64 << 20
 )
@@ -221,6 +224,7 @@ func profileSpec(o Options) spec {
 	s := kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
 		MaxBytes: profileBytes})
 	s.want.MaxMsgsPerSubject, s.want.DiscardNewPerSubject = profileRevisions, true
+	s.want.ConsumerLimits.InactiveThreshold = consumerIdle
 	return s
 }
 
@@ -232,6 +236,7 @@ func announcementSpec(o Options, bucket, description string, maxBytes int64) spe
 			Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
 			Replicas: o.Replicas, MaxBytes: maxBytes, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 			AllowDirect: true, DenyDelete: true, AllowMsgTTL: true,
+			ConsumerLimits: jetstream.StreamConsumerLimits{InactiveThreshold: consumerIdle},
 		},
 		given:     jetstream.StreamConfig{Replicas: o.Replicas},
 		noRollups: true,
@@ -270,6 +275,7 @@ func objectSpec(o Options, store jetstream.ObjectStoreConfig) spec {
 		want: jetstream.StreamConfig{
 			Name: "OBJ_" + name, Subjects: []string{"$O." + name + ".C.>", "$O." + name + ".M.>"},
 			Discard: jetstream.DiscardNew, AllowDirect: true, AllowRollup: true,
+			ConsumerLimits: jetstream.StreamConsumerLimits{InactiveThreshold: consumerIdle},
 		},
 		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: store.MaxBytes, MaxAge: store.TTL},
 		create: func(ctx context.Context, js jetstream.JetStream) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,9 @@ func TestSandboxOptions(t *testing.T) {
 	if d := cmp.Diff([]string{"/a", "/b"}, got.Hide); d != "" || !got.Network ||
 		got.Sandbox != bash.SandboxNamespaces {
 		t.Errorf("%+v", got)
+	}
+	if !slices.Contains(o.private(), creds) {
+		t.Errorf("tools may have the credentials: %q", o.private())
 	}
 	for want, args := range map[string][]string{
 		`--bash-memory: "lots"`: {"--bash-memory", "lots"}, `--bash-file-size: "-1"`: {"--bash-file-size=-1"},

@@ -140,7 +140,7 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	})
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the server is told when ctx has ended
 	defer end()
-	link := b.link(life)
+	link := b.link(life, end)
 	defer link.end()
 	start, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
 	defer cancel()

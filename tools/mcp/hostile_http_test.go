@@ -276,3 +276,31 @@ func TestBridgeFollowsNoRedirectToOthers(t *testing.T) {
 		t.Errorf("the other host was asked %d times", n)
 	}
 }
+
+// A server that asks and asks, and takes no answer, is given up.
+func TestAServerThatAsksWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	var most atomic.Int64
+	r := start(t, t.TempDir(), badOverHTTP(t, func(w http.ResponseWriter, r *http.Request, method string,
+		_ json.RawMessage) bool {
+		switch method {
+		case "": // an answer to one of them
+			most.Add(1)
+			<-r.Context().Done()
+		case "GET":
+			w.Header().Set("Content-Type", "text/event-stream")
+			for n := 0; n < 5000 && r.Context().Err() == nil; n++ {
+				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"%d\",\"method\":\"ping\"}\n\n", n)
+			}
+			<-r.Context().Done()
+		default:
+			return false
+		}
+		return true
+	}), true)
+	r.eventually("the session is given up", func() bool { return strings.Contains(r.log.String(), "MCP server lost") })
+	r.stop()
+	if n := most.Load(); n > 1000 {
+		t.Errorf("%d answers were under way", n)
+	}
+}

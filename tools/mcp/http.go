@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 )
 
 const (
+	maxAnswers   = 64          // to requests of the server, that it has not taken yet
 	maxRefusal   = 1 << 20     // bytes of the body of a response that is a failure
 	maxHeader    = 64 << 10    // bytes of a response's headers
 	maxRedirects = 10          // of one request, all of them to the same origin
@@ -22,13 +24,13 @@ const (
 )
 
 // httpLink ends its requests when life does. Nothing is sent to another origin than the URL's, wherever it redirects.
-func (b *Bridge) httpLink(life context.Context) link {
+func (b *Bridge) httpLink(life context.Context, end func()) link {
 	home, _ := url.Parse(b.o.Server.URL) // was checked
 	inner := http.DefaultTransport.(*http.Transport).Clone()
 	inner.MaxResponseHeaderBytes = maxHeader
 	client := &http.Client{
 		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
-			log: b.log},
+			log: b.log, end: end},
 		CheckRedirect: func(r *http.Request, before []*http.Request) error {
 			if r.URL.Scheme != home.Scheme || r.URL.Host != home.Host {
 				return fmt.Errorf("it redirects to another origin, %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
@@ -54,7 +56,10 @@ type httpTransport struct {
 	patience time.Duration // for the body of a failure, and the headers of a stream
 	log      *slog.Logger
 
-	asked atomic.Bool // for a stream
+	end func() // ends life
+
+	asked   atomic.Bool  // for a stream
+	answers atomic.Int64 // to requests of the server, that it has not taken yet
 }
 
 // RoundTrip leaves the request as it is and sends a copy.
@@ -68,6 +73,15 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var resp *http.Response
 	var err error
+	if isAnswer(r) {
+		defer t.answers.Add(-1)
+		if t.answers.Add(1) > maxAnswers {
+			if t.life.Err() == nil {
+				t.log.Warn("the server asks more than it takes answers to, the session is given up", "most", maxAnswers)
+			}
+			t.end()
+		}
+	}
 	if r.Method == http.MethodGet {
 		resp, err = t.stream(sent, cancel)
 	} else {
@@ -79,6 +93,20 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = t.bounded(resp, end)
 	return resp, nil
+}
+
+// isAnswer reports whether a request carries what answers a request of the server.
+func isAnswer(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	defer body.Close()
+	var m struct{ Method string }
+	return json.NewDecoder(body).Decode(&m) == nil && m.Method == ""
 }
 
 // stream asks for a stream of events. Where the first one does not come, or the session is over, the answer is that of

@@ -46,10 +46,10 @@ func (k *kept) close() {
 	}
 }
 
-// link makes a way for a session that ends with life at the latest.
-func (b *Bridge) link(life context.Context) link {
+// link makes a way for a session that ends with life at the latest, which end ends.
+func (b *Bridge) link(life context.Context, end func()) link {
 	if b.o.Server.URL != "" {
-		return b.httpLink(life)
+		return b.httpLink(life, end)
 	}
 	return b.processLink()
 }

@@ -268,7 +268,7 @@ export class Session {
    */
   async send(kind, data = {}, { id = `client-${random()}`, traceparent, signal } = {}) {
     const { link, subjects, source, nc } = this.client;
-    if (typeof id !== "string" || !/^\P{Cc}{1,128}$/u.test(id)) {
+    if (typeof id !== "string" || !/^[\p{L}\p{M}\p{N}\p{P}\p{S} ]{1,128}$/u.test(id) || !id.trim()) {
       throw new TypeError("the id of a command is not 1 to 128 printable characters");
     }
     const event = {
