@@ -70,11 +70,15 @@ func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) 
 
 // Decode reads a chunk into v. A member of the wrong type counts as absent: servers differ too much to insist on more.
 func Decode(data []byte, v any) error {
-	var wrongType *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, v); err != nil && !errors.As(err, &wrongType) {
-		return err
+	err := json.Unmarshal(data, v)
+	if err == nil {
+		return nil
 	}
-	return nil
+	var wrongType *json.UnmarshalTypeError // on the heap, so only where it is needed
+	if errors.As(err, &wrongType) {
+		return nil
+	}
+	return err
 }
 
 // Text is a [wtf8.Text] that is empty where there is no string.
